@@ -1,8 +1,8 @@
-//! Builds what runs inside measured programs, to be embedded: the agent as a shared library, and the runtime of
-//! instrumented ones as an archive, and the plugin of translated ones, which has that archive in it.
+//! Builds what runs inside measured programs, to be embedded: the agent and the profiler of regions as shared libraries, the
+//! runtime of instrumented ones as an archive, and the plugin of translated ones, which has that archive in it.
 //!
 //! Cargo can't depend on such artifacts on stable, so this runs a second cargo with a target directory of its own (the
-//! outer one holds the lock of its own). Both are always optimized (profile `agent`).
+//! outer one holds the lock of its own). All are always optimized (profile `agent`).
 
 use std::env;
 use std::fs;
@@ -12,7 +12,7 @@ use std::process::Command;
 fn main() {
     let manifest = variable("CARGO_MANIFEST_DIR");
     let workspace = manifest.join("../..");
-    for source in ["slimline-agent", "slimline-emulate", "slimline-runtime", "slimline-translate"] {
+    for source in ["slimline-agent", "slimline-emulate", "slimline-regions", "slimline-runtime", "slimline-translate"] {
         println!("cargo::rerun-if-changed={}", manifest.join("..").join(source).display());
     }
     // Of the trace crate they see the records only: its other half changes far more often.
@@ -29,11 +29,14 @@ fn main() {
         println!("cargo::rerun-if-changed={}", workspace.join(file).display());
     }
 
-    // A thread that is cancelled in one of the functions that the agent wraps is unwound through the wrapper.
-    let unwind = ["-C", "force-unwind-tables=yes"];
-    let agent = build(&workspace, "slimline-agent", "cdylib", "preload", &unwind).join("libslimline_agent.so");
-    assert!(agent.is_file(), "{} is missing: slimline-agent must be a cdylib", display(&agent));
-    println!("cargo::rustc-env=SLIMLINE_AGENT={}", display(&agent));
+    for (package, variable) in [("slimline-agent", "SLIMLINE_AGENT"), ("slimline-regions", "SLIMLINE_REGIONS_LIBRARY")]
+    {
+        // A thread that is cancelled in one of the functions that these wrap is unwound through the wrapper.
+        let built = build(&workspace, package, "cdylib", "preload", &["-C", "force-unwind-tables=yes"]);
+        let library = built.join(format!("lib{}.so", package.replace('-', "_")));
+        assert!(library.is_file(), "{} is missing: {package} must be built as a cdylib", display(&library));
+        println!("cargo::rustc-env={variable}={}", display(&library));
+    }
 
     let all = build(&workspace, "slimline-runtime", "staticlib", "archive", &[]).join("libslimline_runtime.a");
     let all = fs::read(&all).unwrap_or_else(|error| panic!("{}: {error}", display(&all)));

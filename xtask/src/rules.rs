@@ -18,7 +18,7 @@ const DEPENDENCIES: &[(&str, &[&str])] = &[
     ("slimline-translate", &["slimline-trace"]),
     ("slimline-gate", &[]),
     ("slimline-regions", &["slimline-trace"]),
-    ("slimline-collect", &["slimline-trace", "slimline-emulate"]),
+    ("slimline-collect", &["slimline-trace", "slimline-emulate", "slimline-regions"]),
     ("slimline-instrument", &["slimline-trace"]),
     ("slimline-attribute", &["slimline-trace", "slimline-emulate"]),
     (
@@ -31,7 +31,14 @@ const DEPENDENCIES: &[(&str, &[&str])] = &[
     ("slimline-tidy", &[]),
     (
         "slimline-report",
-        &["slimline-trace", "slimline-attribute", "slimline-analyze", "slimline-simulate", "slimline-layout"],
+        &[
+            "slimline-trace",
+            "slimline-attribute",
+            "slimline-analyze",
+            "slimline-regions",
+            "slimline-simulate",
+            "slimline-layout",
+        ],
     ),
     (
         "slimline",
@@ -44,6 +51,7 @@ const DEPENDENCIES: &[(&str, &[&str])] = &[
             "slimline-analyze",
             "slimline-simulate",
             "slimline-layout",
+            "slimline-regions",
             "slimline-report",
         ],
     ),

@@ -3,6 +3,9 @@
 /// The shared library that `build.rs` built from `slimline-agent`.
 pub(crate) static AGENT: &[u8] = include_bytes!(env!("SLIMLINE_AGENT"));
 
+/// The shared library that `build.rs` built from `slimline-regions`.
+pub(crate) static REGIONS: &[u8] = include_bytes!(env!("SLIMLINE_REGIONS_LIBRARY"));
+
 /// The plugin that `build.rs` built from `slimline-translate`, with the runtime's archive in it.
 pub(crate) static PLUGIN: &[u8] = include_bytes!(env!("SLIMLINE_TRANSLATE"));
 

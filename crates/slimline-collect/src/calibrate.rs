@@ -15,7 +15,7 @@ use slimline_trace::wire::{
 use crate::message::{Message, messages};
 use crate::process_summary::trigger_of;
 use crate::ring::ProcessFile;
-use crate::run_directory::{RunDirectory, plain_config};
+use crate::run_directory::{Library, RunDirectory, plain_config};
 use crate::stall_kernel::{LOAD_BYTES, NOPS, StallKernel};
 use crate::trigger::trigger_cost_ns;
 
@@ -110,7 +110,7 @@ fn start(command: &[OsString], run: &RunDirectory, trigger: TriggerKind, microse
         .args(arguments)
         .arg(microseconds.to_string())
         .env(RUN_DIRECTORY_VARIABLE, run.path())
-        .env("LD_PRELOAD", run.agent())
+        .env("LD_PRELOAD", run.library(Library::Agent))
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::null())

@@ -12,7 +12,7 @@ use crate::calibrate::{Calibrating, Calibration};
 use crate::clock::tick_ns;
 use crate::perf_rings::{RingOptions, Rings};
 use crate::program::Runs;
-use crate::run_directory::RunDirectory;
+use crate::run_directory::{Library, RunDirectory};
 use crate::usable_hardware::{NoHardware, UsableHardware};
 use crate::{machine, perf_refusal, pmu, proc_text, program, trigger};
 
@@ -81,7 +81,7 @@ pub struct CommandDiagnosis {
 /// Tries what this machine allows. `calibration` as in [`RecordOptions`](crate::RecordOptions); without it nothing can
 /// be tried, which the reasons then say. `program` is the first word of a command.
 pub fn doctor(program: Option<&OsString>, calibration: &[OsString]) -> Diagnosis {
-    let run = RunDirectory::create();
+    let run = RunDirectory::with(Library::Agent);
     let probe = |trigger| match &run {
         Ok(run) => Calibrating::start(calibration, run, trigger).finish(),
         Err(error) => Calibration::assumed(&error.to_string()),

@@ -24,7 +24,7 @@ use crate::drain::Drain;
 use crate::loaded_agent::LoadedAgent;
 use crate::perf_rings::{RingOptions, Rings, Sampled};
 use crate::pid_namespace::check_proc;
-use crate::run_directory::{RunDirectory, plain_config};
+use crate::run_directory::{Library, RunDirectory, plain_config};
 use crate::signals::{self, HeldSignals};
 use crate::source::Source;
 use crate::subject::{Subject, Way};
@@ -185,7 +185,7 @@ fn stage(options: &RecordOptions, info: &SessionInfo) -> Result<WriterThread, Re
 
 fn with_agent(options: &RecordOptions, subject: &Subject, program: &Path, runs: &Path) -> Result<Outcome, RecordError> {
     check_file_size_limit(FILE_BYTES)?;
-    let run = RunDirectory::create()?;
+    let run = RunDirectory::with(Library::Agent)?;
     let asked = trigger::kind_of(options.trigger.unwrap_or(Trigger::PerfSigtrap));
     let (calibration, machine) = calibrate(options, Some(&run), asked);
     let mut info = session_info(options, subject, machine, &calibration);
@@ -205,7 +205,7 @@ fn with_agent(options: &RecordOptions, subject: &Subject, program: &Path, runs: 
     let held = HeldSignals::hold().map_err(RecordError::system("can't handle signals"))?;
     let writer = stage(options, &info)?;
     let mut command = command(options, program);
-    command.env(RUN_DIRECTORY_VARIABLE, run.path()).env("LD_PRELOAD", run.preload());
+    command.env(RUN_DIRECTORY_VARIABLE, run.path()).env("LD_PRELOAD", run.preload(Library::Agent));
     let child = match command.spawn() {
         Ok(child) => child,
         Err(error) => {
@@ -224,7 +224,13 @@ fn with_agent(options: &RecordOptions, subject: &Subject, program: &Path, runs: 
     let followed = if options.follow_children && info.collector.period_ns > 0 {
         // What it starts may be such that it can't have the agent.
         let ring_options = ring_options(options, &info, Sampled::Clock { period_ns: info.collector.period_ns });
-        follow(until, Tree::new(drain, LoadedAgent::new(run.agent()), ring_options), &held, writer, &mut info)
+        follow(
+            until,
+            Tree::new(drain, LoadedAgent::new(run.library(Library::Agent)), ring_options),
+            &held,
+            writer,
+            &mut info,
+        )
     } else {
         follow(until, drain, &held, writer, &mut info)
     };
@@ -244,7 +250,7 @@ fn with_agent(options: &RecordOptions, subject: &Subject, program: &Path, runs: 
         format!("the program was not recorded: {}", why_without_agent(is_readable, end))
     });
     if any_alive {
-        run.leave_agent()
+        run.leave_library()
     } else {
         drop(run)
     }
@@ -256,7 +262,9 @@ fn with_rings(options: &RecordOptions, subject: &Subject) -> Result<Outcome, Rec
     let Way::Rings { program, why, hardware } = &subject.way else { return Err(RecordError::NoCommand) };
     let (calibration, machine) = match hardware {
         Some(_) => (Calibration::assumed("the hardware tells the instruction"), machine::describe()),
-        None => calibrate(options, RunDirectory::create().ok().as_ref(), trigger::kind_of(Trigger::PerfRing)),
+        None => {
+            calibrate(options, RunDirectory::with(Library::Agent).ok().as_ref(), trigger::kind_of(Trigger::PerfRing))
+        }
     };
     let mut info = session_info(options, subject, machine, &calibration);
     let sampled = match hardware {

@@ -1,4 +1,4 @@
-//! The private directory through which collector and agents meet.
+//! The private directory through which collectors meet what runs inside programs.
 
 use std::env;
 use std::ffi::{OsStr, OsString};
@@ -9,6 +9,7 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, OFlags, StatVfs, StatVfsMountFlags, flock, statvfs};
+use slimline_regions::SUFFIX;
 use slimline_trace::stream::ring::FILE_EXTENSION;
 use slimline_trace::wire::{
     AGENT_FILE, ALLOCATORS_FILE, CONFIG_FILE, MAGIC, PROCESS_FILE_EXTENSION, RunConfig, TriggerKind, VERSION,
@@ -16,7 +17,7 @@ use slimline_trace::wire::{
 use tempfile::{Builder, TempDir};
 
 use crate::RecordError;
-use crate::agent_image::AGENT;
+use crate::agent_image::{AGENT, REGIONS};
 use crate::calibrate::ASSUMED_SKID;
 use crate::ring::ProcessFile;
 
@@ -27,13 +28,40 @@ const PREFIX: &str = "slimline-";
 /// The config before it is renamed into place.
 const NEW_CONFIG_FILE: &str = "config.tmp";
 
-/// Two directories, usually one: the rings want memory, the agent wants a mount that allows execution. Both are removed
+/// A library that programs are started with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Library {
+    /// It samples.
+    Agent,
+    /// It times OpenMP's regions.
+    Regions,
+}
+
+impl Library {
+    const ALL: [Self; 2] = [Self::Agent, Self::Regions];
+
+    fn file(self) -> &'static str {
+        match self {
+            Self::Agent => AGENT_FILE,
+            Self::Regions => "libslimline_regions.so",
+        }
+    }
+
+    fn image(self) -> &'static [u8] {
+        match self {
+            Self::Agent => AGENT,
+            Self::Regions => REGIONS,
+        }
+    }
+}
+
+/// Two directories, usually one: the rings want memory, the library wants a mount that allows execution. Both are removed
 /// with this value.
 #[derive(Debug)]
 pub(crate) struct RunDirectory {
     rings: Held,
     /// Where `rings` is on a mount that does not allow execution.
-    agent: Option<Held>,
+    executable: Option<Held>,
 }
 
 /// A directory with a lock on it. The kernel drops the lock when this process ends, however it ends, so a directory of
@@ -45,15 +73,15 @@ struct Held {
 }
 
 impl RunDirectory {
-    /// Makes a directory for the rings of instrumented programs, which need no agent.
-    pub(crate) fn for_traces() -> Result<Self, RecordError> {
+    /// Makes a directory for the rings of instrumented programs, which need no library.
+    pub(crate) fn without_library() -> Result<Self, RecordError> {
         let candidates = candidates();
         remove_abandoned(&candidates);
-        Ok(Self { rings: for_rings(&candidates)?, agent: None })
+        Ok(Self { rings: for_rings(&candidates)?, executable: None })
     }
 
-    /// Makes the directories and puts the agent in place.
-    pub(crate) fn create() -> Result<Self, RecordError> {
+    /// Makes the directories and puts a library in place.
+    pub(crate) fn with(library: Library) -> Result<Self, RecordError> {
         let candidates = candidates();
         remove_abandoned(&candidates);
         let rings = for_rings(&candidates)?;
@@ -61,12 +89,13 @@ impl RunDirectory {
             false => Ok(()),
             true => Err("is mounted noexec"),
         };
-        let agent = match statvfs(rings.directory.path()) {
+        let executable = match statvfs(rings.directory.path()) {
             Ok(mount) if may_execute(&mount).is_ok() => None,
-            _ => Some(make("the agent", "execution allowed", &candidates, may_execute)?),
+            _ => Some(make("the library to preload", "execution allowed", &candidates, may_execute)?),
         };
-        let directory = Self { rings, agent };
-        fs::write(directory.agent(), AGENT).map_err(RecordError::system("can't write the agent"))?;
+        let directory = Self { rings, executable };
+        let written = fs::write(directory.library(library), library.image());
+        written.map_err(RecordError::system("can't write the library to preload"))?;
         Ok(directory)
     }
 
@@ -75,14 +104,14 @@ impl RunDirectory {
         self.rings.directory.path()
     }
 
-    /// The agent's library.
-    pub(crate) fn agent(&self) -> PathBuf {
-        self.agent.as_ref().unwrap_or(&self.rings).directory.path().join(AGENT_FILE)
+    /// The library that it was [made with](Self::with).
+    pub(crate) fn library(&self, library: Library) -> PathBuf {
+        self.executable.as_ref().unwrap_or(&self.rings).directory.path().join(library.file())
     }
 
-    /// `LD_PRELOAD` for the target: the agent, then what was preloaded before.
-    pub(crate) fn preload(&self) -> OsString {
-        let mut preload = self.agent().into_os_string();
+    /// `LD_PRELOAD` for the target: the library, then what was preloaded before.
+    pub(crate) fn preload(&self, library: Library) -> OsString {
+        let mut preload = self.library(library).into_os_string();
         if let Some(before) = env::var_os("LD_PRELOAD").filter(|before| !before.is_empty()) {
             preload.push(":");
             preload.push(before);
@@ -103,11 +132,16 @@ impl RunDirectory {
         fs::write(self.path().join(ALLOCATORS_FILE), content)
     }
 
-    /// Removes everything but the agent: processes that live on pass its path to the programs they start, whose loader
+    /// Whether processes that were told of it run still.
+    pub(crate) fn is_in_use(&self) -> bool {
+        is_in_use(self.path())
+    }
+
+    /// Removes everything but the library: processes that live on pass its path to the programs they start, whose loader
     /// would complain about a file that is gone. A later run removes it once they have ended.
-    pub(crate) fn leave_agent(self) {
-        let Self { rings, agent } = self;
-        for held in [agent, Some(rings)].into_iter().flatten() {
+    pub(crate) fn leave_library(self) {
+        let Self { rings, executable } = self;
+        for held in [executable, Some(rings)].into_iter().flatten() {
             clear(&held.directory.keep(), true);
         }
     }
@@ -161,9 +195,9 @@ fn candidates() -> Vec<PathBuf> {
     let named = ["XDG_RUNTIME_DIR", "TMPDIR"].into_iter().filter_map(env::var_os).map(PathBuf::from);
     let fixed = ["/tmp", "/var/tmp"].into_iter().map(PathBuf::from);
     let shm = std::iter::once(PathBuf::from("/dev/shm"));
-    // LD_PRELOAD has no way to quote its separators.
+    // LD_PRELOAD has no way to quote its separators, nor has what tells a translator of it.
     let is_plain =
-        |path: &PathBuf| path.is_absolute() && !path.as_os_str().as_bytes().iter().any(|b| b" :".contains(b));
+        |path: &PathBuf| path.is_absolute() && !path.as_os_str().as_bytes().iter().any(|b| b" :,".contains(b));
     shm.chain(named).chain(fixed).filter(is_plain).collect()
 }
 
@@ -224,7 +258,7 @@ fn open_directory(path: &Path) -> io::Result<File> {
 }
 
 /// Removes what dead collectors left: our directories that nobody holds a lock on. Processes of theirs that still run are
-/// told to stop sampling, and keep the agent (see [`RunDirectory::leave_agent`]).
+/// told to stop sampling, and keep the library (see [`RunDirectory::leave_library`]).
 fn remove_abandoned(candidates: &[PathBuf]) {
     for entry in candidates.iter().filter_map(|candidate| fs::read_dir(candidate).ok()).flatten().flatten() {
         if collector_of(&entry.file_name()).is_none() {
@@ -241,16 +275,17 @@ fn remove_abandoned(candidates: &[PathBuf]) {
     }
 }
 
-/// Removes the files that collectors and agents make in `directory`, the agent only where it is not to be kept, and
+/// Removes the files that collectors and libraries make in `directory`, the library only where it is not to be kept, and
 /// then the directory, where it is empty. What can't be removed is tried again by the next run.
-fn clear(directory: &Path, keeps_agent: bool) {
+fn clear(directory: &Path, keeps_library: bool) {
     for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
         let name = entry.file_name();
         let extension = Path::new(&name).extension();
         let is_ring = [PROCESS_FILE_EXTENSION, FILE_EXTENSION].iter().any(|ring| extension == Some(ring.as_ref()));
-        let is_agent = name == AGENT_FILE;
+        let is_profile = name.to_str().is_some_and(|name| name.ends_with(SUFFIX));
+        let is_library = Library::ALL.iter().any(|library| name == library.file());
         let is_told = [CONFIG_FILE, NEW_CONFIG_FILE, ALLOCATORS_FILE].iter().any(|told| name == *told);
-        if is_ring || is_told || is_agent && !keeps_agent {
+        if is_ring || is_profile || is_told || is_library && !keeps_library {
             let _ = fs::remove_file(entry.path());
         }
     }
@@ -267,7 +302,7 @@ fn stop_agents(directory: &Path) {
 }
 
 /// Whether a process names `directory` in its environment or has a file of it mapped: then the programs that it starts
-/// may be told to preload the agent.
+/// may be told to preload the library.
 fn is_in_use(directory: &Path) -> bool {
     let name = directory.as_os_str().as_bytes();
     let names_it = |path: PathBuf| {
@@ -322,11 +357,12 @@ mod tests {
 
     #[test]
     fn is_private_executable_and_gone_afterwards() {
-        let directory = RunDirectory::create().unwrap();
+        let directory = RunDirectory::with(Library::Agent).unwrap();
         let path = directory.path().to_owned();
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o700);
-        assert_eq!(fs::read(directory.agent()).unwrap(), AGENT);
-        assert!(directory.preload().to_str().unwrap().starts_with(directory.agent().to_str().unwrap()));
+        let library = directory.library(Library::Agent);
+        assert_eq!(fs::read(&library).unwrap(), AGENT);
+        assert!(directory.preload(Library::Agent).to_str().unwrap().starts_with(library.to_str().unwrap()));
         drop(directory);
         assert!(!path.exists());
     }
@@ -337,14 +373,18 @@ mod tests {
     }
 
     #[test]
-    fn leaves_the_agent_to_those_who_live_on() {
-        let directory = RunDirectory::create().unwrap();
-        let agent = directory.agent();
-        fs::write(directory.path().join("4711-0.ring"), "").unwrap();
-        directory.leave_agent();
-        let parent = agent.parent().unwrap();
-        assert_eq!(left_in(parent), std::slice::from_ref(&agent));
-        fs::remove_dir_all(parent).unwrap();
+    fn leaves_the_library_to_those_who_live_on() {
+        for library in Library::ALL {
+            let directory = RunDirectory::with(library).unwrap();
+            let file = directory.library(library);
+            for name in ["4711-0.ring", "4711.regions", ".4712.regions"] {
+                fs::write(directory.path().join(name), "").unwrap();
+            }
+            directory.leave_library();
+            let parent = file.parent().unwrap();
+            assert_eq!(left_in(parent), std::slice::from_ref(&file));
+            fs::remove_dir_all(parent).unwrap();
+        }
     }
 
     /// A directory as a killed collector leaves it, in a place of its own.
@@ -352,7 +392,7 @@ mod tests {
         let place = tempfile::tempdir().unwrap();
         let directory = place.path().join("slimline-4194999-aBc9");
         fs::create_dir(&directory).unwrap();
-        for name in [CONFIG_FILE, NEW_CONFIG_FILE, ALLOCATORS_FILE, AGENT_FILE, "4711-0.ring"] {
+        for name in [CONFIG_FILE, NEW_CONFIG_FILE, ALLOCATORS_FILE, AGENT_FILE, "4711-0.ring", "4711.regions"] {
             fs::write(directory.join(name), "").unwrap();
         }
         (place, directory)

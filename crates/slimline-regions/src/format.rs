@@ -4,14 +4,18 @@
 //! | --- | --- |
 //! | `slimline-regions VERSION` | the first |
 //! | `process ID DURATION_NS LOST_REGIONS LOST_THREADS` | |
+//! | `run status STATUS WORD…`, `run signal SIGNAL WORD…` | how the command ended, and what it was |
 //! | `cost INSIDE_PS OUTSIDE_PS` | of counting an execution; missing where it could not be measured |
 //! | `watch START BYTES NAME` | range 0, 1, …; the first two hexadecimal, the name escaped as those of paths |
 //! | `unwatched COUNT` | ends of watching what was not watched |
 //! | `map START END OFFSET PATH` | code of a file; hexadecimal |
+//! | `code ADDRESS LINE FUNCTION FILE` | where code is in the source; hexadecimal, decimal, escaped; 0 and nothing where not known |
 //! | `thread NUMBER KERNEL_ID` | |
 //! | `path PARENT KIND code ADDRESS PART`, `path PARENT KIND name NAME` | path 1, 2, …; bytes of names that are no visible ASCII, and `%`, as `%XX` |
 //! | `row PATH THREAD COUNT INCLUSIVE×4 EXCLUSIVE×4 LIMITED END` | times in nanoseconds |
 //! | `end LINES` | the last: how many lines are before it |
+//!
+//! Several of them, one behind the other, are the profiles of a run's processes. `run` and `code` are added by who started the command: they are known when it has ended.
 //!
 //! Version 1: this.
 
@@ -21,7 +25,7 @@ use std::sync::Arc;
 use crate::cost::Cost;
 use crate::kind::{Kind, Phase};
 use crate::path::{MAX_PATHS, Node, PathId, Place, Region};
-use crate::profile::{Mapping, Profile, Row, Thread, Watched};
+use crate::profile::{Code, Ended, Mapping, Profile, Row, Run, Thread, Watched};
 use crate::times::Times;
 
 /// The version that is written.
@@ -47,6 +51,20 @@ impl<W: Write> Writer<W> {
 
     pub(crate) fn process(&mut self, id: u32, duration_ns: u64, lost: [u64; 2]) -> fmt::Result {
         self.line(format_args!("process {id} {duration_ns} {} {}", lost[0], lost[1]))
+    }
+
+    pub(crate) fn run(&mut self, run: &Run) -> fmt::Result {
+        let (how, number) = match run.ended {
+            Ended::Status(status) => ("status", status),
+            Ended::Signal(signal) => ("signal", signal),
+        };
+        let words: String = run.command.iter().map(|word| format!(" {}", Escaped(word))).collect();
+        self.line(format_args!("run {how} {number}{words}"))
+    }
+
+    pub(crate) fn code(&mut self, code: &Code) -> fmt::Result {
+        let Code { address, function, file, line } = code;
+        self.line(format_args!("code {address:x} {line} {} {}", Escaped(function), Escaped(file)))
     }
 
     pub(crate) fn cost(&mut self, cost: Cost) -> fmt::Result {
@@ -172,6 +190,28 @@ pub fn read(bytes: &[u8]) -> Result<Profile, ReadError> {
     Err(ReadError::CutOff)
 }
 
+/// Reads profiles that were written one behind the other.
+///
+/// # Errors
+/// As [`read`] of the first that can't be read; of a damaged one the line is its own.
+pub fn read_all(bytes: &[u8]) -> Result<Vec<Profile>, ReadError> {
+    let mut profiles = Vec::new();
+    let mut rest = bytes;
+    while !rest.is_empty() || profiles.is_empty() {
+        let mut length = 0;
+        let is_last = |line: &&[u8]| {
+            length += line.len();
+            line.starts_with(b"end ")
+        };
+        // Without an end it is cut off, as reading tells.
+        let _ = rest.split_inclusive(|byte| *byte == b'\n').find(is_last);
+        let (profile, behind) = rest.split_at(length);
+        profiles.push(read(profile)?);
+        rest = behind;
+    }
+    Ok(profiles)
+}
+
 fn take(line: &str, profile: &mut Profile) -> Option<()> {
     let (what, rest) = line.split_once(' ')?;
     if what == "map" {
@@ -192,6 +232,24 @@ fn take(line: &str, profile: &mut Profile) -> Option<()> {
         "watch" => {
             let (start, bytes) = (hexadecimal(words)?, hexadecimal(words)?);
             profile.watched.push(Watched { start, bytes, name: unescaped(words.next()?)? });
+        }
+        "run" => {
+            let (how, status) = (words.next()?, words.next()?.parse().ok()?);
+            let ended = match how {
+                "status" => Ended::Status(status),
+                "signal" => Ended::Signal(status),
+                _ => return None,
+            };
+            profile.run = Some(Run { ended, command: words.map(unescaped).collect::<Option<_>>()? });
+        }
+        "code" => {
+            let (address, line) = (hexadecimal(words)?, u32::try_from(number(words)?).ok()?);
+            profile.code.push(Code {
+                address,
+                line,
+                function: unescaped(words.next()?)?,
+                file: unescaped(words.next()?)?,
+            });
         }
         "unwatched" => profile.unknown_ends = number(words)?,
         "thread" => {
@@ -246,12 +304,14 @@ impl Profile {
         let write = || {
             let mut writer = Writer::new(String::new())?;
             writer.process(self.process, self.duration_ns, [self.lost_regions, self.lost_threads])?;
+            self.run.as_ref().map_or(Ok(()), |run| writer.run(run))?;
             self.cost.map_or(Ok(()), |cost| writer.cost(cost))?;
             self.watched.iter().try_for_each(|watched| writer.watched(watched))?;
             writer.unwatched(self.unknown_ends)?;
             for mapping in &self.mappings {
                 writer.mapping(mapping.start, mapping.end, mapping.offset, &mapping.path)?;
             }
+            self.code.iter().try_for_each(|code| writer.code(code))?;
             self.threads.iter().try_for_each(|thread| writer.thread(*thread))?;
             self.nodes.iter().try_for_each(|node| writer.path(node))?;
             self.rows.iter().try_for_each(|row| writer.row(row.path, row.thread, &row.times))?;

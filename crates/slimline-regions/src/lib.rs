@@ -41,11 +41,11 @@ mod watched;
 mod written;
 
 pub use cost::{Cost, Subtracted};
-pub use format::{DIRECTORY_VARIABLE, ReadError, SUFFIX, VERSION, read};
+pub use format::{DIRECTORY_VARIABLE, ReadError, SUFFIX, VERSION, read, read_all};
 pub use kind::{Kind, Phase};
 pub use overhead::{Analysis, OverheadReport, Overheads};
 pub use path::{MAX_PATHS, Node, PathId, Paths, Place, ROOT, Region};
-pub use profile::{Mapping, Profile, Row, Table, Thread, Watched};
+pub use profile::{Code, Ended, Mapping, Profile, Row, Run, Table, Thread, Watched};
 pub use stack::{Entry, Stack};
 pub use team::Team;
 pub use times::Times;

@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, HashMap};
 
 use crate::cost::Cost;
-use crate::path::{Node, PathId, Region};
+use crate::kind::Kind;
+use crate::path::{Node, PathId, Paths, Place, ROOT, Region};
 use crate::times::Times;
 
 /// A thread of the program.
@@ -50,11 +51,44 @@ pub struct Watched {
     pub name: String,
 }
 
+/// Where code is in the source.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Code {
+    /// Its address in the process.
+    pub address: u64,
+    /// The function that it is in; empty where that is not known.
+    pub function: String,
+    /// The file; empty where that is not known.
+    pub file: String,
+    /// The line, or 0.
+    pub line: u32,
+}
+
+/// How a command ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// With this status.
+    Status(i32),
+    /// By this signal.
+    Signal(i32),
+}
+
+/// The run that a process was in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Run {
+    /// How its command ended.
+    pub ended: Ended,
+    /// The command.
+    pub command: Vec<String>,
+}
+
 /// The profile of a process.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Profile {
     /// The process's number.
     pub process: u32,
+    /// The run that it was in, where who started that has said so.
+    pub run: Option<Run>,
     /// How long it was profiled, in nanoseconds.
     pub duration_ns: u64,
     /// Regions entered that there was no path for: their time is that of the region around them.
@@ -65,6 +99,8 @@ pub struct Profile {
     pub cost: Option<Cost>,
     /// Its code, when it ended.
     pub mappings: Vec<Mapping>,
+    /// Where code of its regions is in the source, as far as that was looked up. The library does not: who started the process does.
+    pub code: Vec<Code>,
     /// Memory that it had watched, by the numbers that its stream has for it.
     pub watched: Vec<Watched>,
     /// Ends of watching what was not watched.
@@ -105,6 +141,49 @@ impl Profile {
     pub fn locate(&self, address: u64) -> Option<(&str, u64)> {
         let mapping = self.mappings.iter().find(|mapping| (mapping.start..mapping.end).contains(&address))?;
         Some((&mapping.path, mapping.offset.checked_add(address - mapping.start)?))
+    }
+
+    /// Where the code at an address is in the source. None where that was not looked up.
+    #[must_use]
+    pub fn code(&self, address: u64) -> Option<&Code> {
+        self.code.iter().find(|code| code.address == address)
+    }
+
+    /// Code addresses that its regions begin and end at, each once, from the smallest; each with that of a byte of the instruction
+    /// that is meant. Most are where a call returns to, which is behind it.
+    #[must_use]
+    pub fn addresses(&self) -> Vec<(u64, u64)> {
+        let begin = |node: &Node| match node.region.place {
+            Place::Code { address, .. } if node.region.kind == Kind::Function => Some((address, address)),
+            Place::Code { address, .. } => Some((address, address.saturating_sub(1))),
+            Place::Name(_) => None,
+        };
+        let ends = self.rows.iter().map(|row| row.times.end_address).filter(|address| *address != 0);
+        let ends = ends.map(|address| (address, address - 1));
+        let mut addresses: Vec<(u64, u64)> = self.nodes.iter().filter_map(begin).chain(ends).collect();
+        addresses.sort_unstable();
+        addresses.dedup();
+        addresses
+    }
+
+    /// The same where regions that `same` makes one are one, with the new path of each path but the root, by
+    /// [`nodes`](Self::nodes).
+    #[must_use]
+    pub fn unified(&self, same: impl Fn(&Region) -> Region) -> (Self, Vec<PathId>) {
+        let mut paths = Paths::new();
+        let mut new: Vec<PathId> = Vec::with_capacity(self.nodes.len());
+        for (_, node) in self.paths() {
+            // Parents come first. There are no more paths than there were.
+            let parent = (node.parent.0 as usize).checked_sub(1).map_or(ROOT, |place| new[place]);
+            new.push(paths.child(parent, &same(&node.region)).unwrap_or(parent));
+        }
+        let mut rows: BTreeMap<(PathId, u32), Times> = BTreeMap::new();
+        for row in &self.rows {
+            rows.entry((new[row.path.0 as usize - 1], row.thread)).or_default().add(&row.times);
+        }
+        let nodes = paths.iter().map(|(_, node)| node.clone()).collect();
+        let rows = rows.into_iter().map(|((path, thread), times)| Row { path, thread, times }).collect();
+        (Self { nodes, rows, ..self.clone() }, new)
     }
 
     /// The flat profile: a table for each region, in the order in which they were first met.

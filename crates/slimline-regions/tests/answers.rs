@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use slimline_regions::{
-    Cost, Entry, Kind, Mapping, Node, OverheadReport, Overheads, PathId, Paths, Phase, Place, Profile, ROOT, ReadError,
-    Region, Row, Stack, Subtracted, Team, Thread, Times, Watched, read,
+    Code, Cost, Ended, Entry, Kind, Mapping, Node, OverheadReport, Overheads, PathId, Paths, Phase, Place, Profile,
+    ROOT, ReadError, Region, Row, Run, Stack, Subtracted, Team, Thread, Times, Watched, read, read_all,
 };
 
 /// A profile of what the threads' stacks counted.
@@ -230,6 +230,7 @@ fn written() -> Profile {
     };
     Profile {
         process: 42,
+        run: Some(Run { ended: Ended::Signal(11), command: vec!["./a b".into(), String::new(), "ü".into()] }),
         duration_ns: 1_000_000_007,
         lost_regions: 1,
         lost_threads: 2,
@@ -237,6 +238,10 @@ fn written() -> Profile {
         watched: vec![Watched { start: 0x7f00, bytes: 0x1000, name: "a b".into() }],
         unknown_ends: 3,
         mappings: vec![Mapping { start: 0x40_1000, end: 0x40_3000, offset: 0x1000, path: "/a b/program".into() }],
+        code: vec![
+            Code { address: 0x40_1200, function: "main(int, char**)".into(), file: "a b.c".into(), line: 7 },
+            Code { address: 0x40_1234, ..Code::default() },
+        ],
         threads: vec![Thread { number: 0, kernel_id: 42 }, Thread { number: 1, kernel_id: 43 }],
         nodes: vec![
             node(0, Kind::Parallel, Place::Code { address: 0x40_1200, part: 0 }),
@@ -251,8 +256,44 @@ fn written() -> Profile {
 fn what_is_written_is_read() {
     let profile = written();
     assert_eq!(read(profile.written().as_bytes()), Ok(profile.clone()));
+    let two = profile.written() + &Profile::default().written();
+    assert_eq!(read_all(two.as_bytes()), Ok(vec![profile.clone(), Profile::default()]));
+    assert_eq!(read_all(&two.as_bytes()[..two.len() - 1]), Err(ReadError::Line(4)));
+    assert_eq!(read_all(&two.as_bytes()[..two.len() - "end 3\n".len()]), Err(ReadError::CutOff));
+    assert_eq!(read_all(b""), Err(ReadError::NoProfile));
     assert_eq!(profile.locate(0x40_1234), Some(("/a b/program", 0x1234)));
     assert_eq!(profile.locate(0x40_3000), None);
+    assert_eq!(profile.addresses(), [(0x40_1200, 0x40_11ff), (0x40_1234, 0x40_1233), (0x40_1300, 0x40_12ff)]);
+    assert_eq!(profile.code(0x40_1200).map(|code| code.line), Some(7));
+    assert_eq!(profile.code(0x40_1300), None);
+}
+
+/// Two places of one source line are one region: its times are added, and what is in them is, too.
+#[test]
+fn regions_may_be_one() {
+    let node = |parent, kind, address| Node { parent: PathId(parent), region: Region::at(kind, address) };
+    let times = |ns| Times { count: 1, inclusive_ns: [0, ns, 0, 0], exclusive_ns: [0, ns, 0, 0], ..Times::default() };
+    let row = |path, thread, ns| Row { path: PathId(path), thread, times: times(ns) };
+    let profile = Profile {
+        threads: vec![Thread { number: 0, kernel_id: 1 }, Thread { number: 1, kernel_id: 2 }],
+        nodes: vec![
+            node(0, Kind::Parallel, 0x10),
+            node(1, Kind::Loop, 0x20),
+            node(0, Kind::Parallel, 0x11),
+            node(3, Kind::Loop, 0x20),
+            node(3, Kind::Loop, 0x30),
+        ],
+        rows: vec![row(1, 0, 1), row(2, 0, 2), row(3, 0, 4), row(4, 0, 8), row(4, 1, 16), row(5, 1, 32)],
+        ..Profile::default()
+    };
+    let (unified, new) = profile.unified(|region| match region.place {
+        Place::Code { address: 0x11, .. } => Region::at(region.kind, 0x10),
+        _ => region.clone(),
+    });
+    assert_eq!(new, [1, 2, 1, 2, 3].map(PathId));
+    assert_eq!(unified.nodes, [node(0, Kind::Parallel, 0x10), node(1, Kind::Loop, 0x20), node(1, Kind::Loop, 0x30)]);
+    let rows: Vec<_> = unified.rows.iter().map(|row| (row.path.0, row.thread, row.times.exec_ns())).collect();
+    assert_eq!(rows, [(1, 0, 5), (2, 0, 10), (2, 1, 16), (3, 1, 32)]);
 }
 
 #[test]
@@ -265,12 +306,12 @@ fn what_is_no_profile_is_told() {
         assert!(read(&whole.as_bytes()[..length]).is_err(), "{length} bytes");
     }
     let changed = |from: &str, to: &str| read(whole.replace(from, to).as_bytes());
-    assert_eq!(changed("path 1 section", "path 9 section"), Err(ReadError::Line(10)));
-    assert_eq!(changed("path 1 section", "path 1 flush"), Err(ReadError::Line(10)));
-    assert_eq!(changed("row 3 1", "row 4 1"), Err(ReadError::Line(12)));
-    assert_eq!(changed("row 3 1", "row 3 2"), Err(ReadError::Line(12)));
-    assert_eq!(changed("\nend 12\n", "\nend 11\n"), Err(ReadError::Line(13)));
-    assert_eq!(changed("\nend 12\n", "\nend 12\nend 13\n"), Err(ReadError::Line(13)));
+    assert_eq!(changed("path 1 section", "path 9 section"), Err(ReadError::Line(13)));
+    assert_eq!(changed("path 1 section", "path 1 flush"), Err(ReadError::Line(13)));
+    assert_eq!(changed("row 3 1", "row 4 1"), Err(ReadError::Line(15)));
+    assert_eq!(changed("row 3 1", "row 3 2"), Err(ReadError::Line(15)));
+    assert_eq!(changed("\nend 15\n", "\nend 14\n"), Err(ReadError::Line(16)));
+    assert_eq!(changed("\nend 15\n", "\nend 15\nend 16\n"), Err(ReadError::Line(16)));
 }
 
 /// A loop of 100 executions within a region of one; an execution costs 30 ns inside and 50 ns outside.

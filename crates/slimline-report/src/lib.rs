@@ -17,6 +17,7 @@ pub mod learning;
 mod no_samples;
 pub mod object_graph;
 pub mod placement;
+pub mod regions;
 pub mod reuse;
 #[cfg(test)]
 #[path = "../../slimline-trace/tests/session_info/mod.rs"]

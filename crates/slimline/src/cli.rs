@@ -2,6 +2,7 @@
 
 mod accesses;
 mod collector;
+mod regions;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -14,6 +15,7 @@ pub(crate) use self::accesses::{
     TraceFormat,
 };
 pub(crate) use self::collector::{CollectorOptions, TraceCollector};
+pub(crate) use self::regions::Regions;
 
 /// Name of the hidden subcommand that runs the calibration loop.
 pub(crate) const CALIBRATE: &str = "calibration-loop";
@@ -79,6 +81,7 @@ pub(crate) enum Command {
     Learn(Learn),
     Place(Place),
     Simulate(Simulate),
+    Regions(Regions),
     Reuse(Reuse),
     Share(Share),
     Doctor(Doctor),

@@ -13,6 +13,7 @@ mod made_tables;
 mod object_graph;
 mod pipeline;
 mod progress;
+mod region_code;
 mod tracing;
 
 use std::fmt::Display;

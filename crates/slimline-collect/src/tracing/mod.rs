@@ -265,7 +265,7 @@ pub fn trace(
 ) -> Result<TraceOutcome, RecordError> {
     let (name, arguments, program) = startable(command)?;
     signals::survive_file_size_limit().map_err(RecordError::system("can't handle signals"))?;
-    let run = RunDirectory::for_traces()?;
+    let run = RunDirectory::without_library()?;
     let held = HeldSignals::hold().map_err(RecordError::system("can't handle signals"))?;
     let started = collector.command(run.path(), &program, name);
     let mut started = started.map_err(RecordError::system("can't write the plugin"))?;

@@ -14,6 +14,7 @@ mod layout;
 mod learn;
 mod place;
 mod record;
+mod regions;
 mod report;
 mod reuse;
 mod share;
@@ -58,6 +59,7 @@ pub(crate) fn run(cli: Cli) -> anyhow::Result<u8> {
         Command::Layout(options) => layout::run(options),
         Command::Learn(options) => learn::run(options),
         Command::Place(options) => place::run(options),
+        Command::Regions(options) => regions::run(options),
         Command::Reuse(options) => reuse::run(options),
         Command::Share(options) => share::run(options),
         Command::Simulate(options) => simulate::run(options),

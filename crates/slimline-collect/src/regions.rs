@@ -1,0 +1,107 @@
+//! Programs whose OpenMP regions are timed by a library that is preloaded into them.
+
+use std::ffi::OsString;
+use std::fs;
+use std::io;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use slimline_regions::{DIRECTORY_VARIABLE, Profile, ReadError, SUFFIX, read};
+use slimline_trace::session::End;
+
+use crate::run_directory::{Library, RunDirectory};
+use crate::signals::HeldSignals;
+use crate::until::{Until, wait};
+use crate::{RecordError, program};
+
+/// A signal for us, or the command's end, wakes us before.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// What came of a run whose regions were timed.
+#[derive(Debug)]
+pub struct RegionsOutcome {
+    /// How the command ended.
+    pub end: End,
+    /// What its processes wrote, by their numbers.
+    pub profiles: Vec<WrittenProfile>,
+    /// Processes that it started run on: theirs are not among these.
+    pub runs_on: bool,
+}
+
+/// What a process wrote.
+#[derive(Clone, Debug)]
+pub struct WrittenProfile {
+    /// The process.
+    pub process: u32,
+    /// Its profile, or why it can't be read.
+    pub profile: Result<Profile, ReadError>,
+}
+
+impl RegionsOutcome {
+    /// Ends this process as the command ended; with 2 where that succeeded and we did not.
+    pub fn exit(&self, in_vain: bool) -> ! {
+        crate::record::exit_as(self.end, in_vain)
+    }
+}
+
+/// Why the regions of a command can't be timed: the library can't be preloaded into its program. None where they can.
+///
+/// # Errors
+/// There is no such program, or it can't be run.
+pub fn why_without_regions(command: &[OsString]) -> Result<Option<String>, RecordError> {
+    let name = command.first().ok_or(RecordError::NoCommand)?;
+    Ok(program::what_runs(&program::find(name)?)?.without_agent)
+}
+
+/// Runs `command` to its end, and its regions are timed. Standard streams, directory, signals and exit status are the command's own.
+///
+/// # Errors
+/// [`RecordError`] where the command was not started. Once it runs, it runs to its end.
+pub fn profile_regions(command: &[OsString]) -> Result<RegionsOutcome, RecordError> {
+    let (name, arguments) = command.split_first().ok_or(RecordError::NoCommand)?;
+    let program = program::find(name)?;
+    program::what_runs(&program)?;
+    let run = RunDirectory::with(Library::Regions)?;
+    let held = HeldSignals::hold().map_err(RecordError::system("can't handle signals"))?;
+    let mut started = Command::new(&program);
+    started.args(arguments);
+    std::os::unix::process::CommandExt::arg0(&mut started, name);
+    started.envs(variables(&run));
+    let child = started.spawn().map_err(|error| RecordError::Spawn { program, error })?;
+    let mut until = Until::Child(child);
+    let mut wakes = until.wakes();
+    let end = loop {
+        match until.end(&held).map_err(RecordError::system("the command was lost"))? {
+            Some(end) => break end,
+            None => wait(&mut wakes, PAUSE),
+        }
+    };
+    let profiles = written_in(run.path()).map_err(RecordError::system("can't read the run directory"))?;
+    let runs_on = run.is_in_use();
+    if runs_on {
+        run.leave_library();
+    }
+    drop(held);
+    Ok(RegionsOutcome { end, profiles, runs_on })
+}
+
+/// What is in the environment of a program whose regions are timed.
+pub(crate) fn variables(run: &RunDirectory) -> [(&'static str, OsString); 2] {
+    [("LD_PRELOAD", run.preload(Library::Regions)), (DIRECTORY_VARIABLE, run.path().into())]
+}
+
+/// The profiles in a directory.
+pub(crate) fn written_in(directory: &Path) -> io::Result<Vec<WrittenProfile>> {
+    let mut profiles = Vec::new();
+    for entry in fs::read_dir(directory)? {
+        let entry = entry?;
+        // Those that are still written have no number in front.
+        let process = entry.file_name().to_str().and_then(|name| name.strip_suffix(SUFFIX)?.parse().ok());
+        if let Some(process) = process {
+            profiles.push(WrittenProfile { process, profile: read(&fs::read(entry.path())?) });
+        }
+    }
+    profiles.sort_by_key(|written| written.process);
+    Ok(profiles)
+}

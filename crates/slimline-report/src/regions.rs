@@ -1,0 +1,464 @@
+//! OpenMP regions of a run, as `slimline regions` shows them.
+
+mod comparison;
+
+use std::collections::HashMap;
+
+use serde::Serialize;
+use slimline_regions::{
+    Analysis, Code, Ended, Kind, OverheadReport, Overheads, Phase, Place, Profile, Region, Subtracted, Table, Times,
+};
+use slimline_trace::session::End;
+
+pub use self::comparison::{ComparedProcess, ComparedRegion, ComparedRun, ComparedTimes, Comparison};
+use crate::full_trace::ProgramEnd;
+use crate::simulation::csv_cell;
+
+/// Version of the JSON. 1: the first.
+pub const REGIONS_SCHEMA: u32 = 1;
+
+/// Everything `slimline regions` shows, and its JSON. Times are in nanoseconds, without what counting cost.
+#[derive(Clone, Debug, Serialize)]
+pub struct RegionsReport {
+    /// [`REGIONS_SCHEMA`].
+    pub schema: u32,
+    /// What ran.
+    pub command: Vec<String>,
+    /// How it ended, where that is known.
+    pub ended: Option<ProgramEnd>,
+    /// Its processes that met regions, by their numbers.
+    pub processes: Vec<RegionsProcess>,
+    /// The same beside an earlier run, where one was asked for.
+    pub against: Option<Comparison>,
+    /// What is missing, in words.
+    pub missing: Vec<String>,
+}
+
+/// One process.
+#[derive(Clone, Debug, Serialize)]
+pub struct RegionsProcess {
+    /// Its number.
+    pub pid: u32,
+    /// File of its program; empty where that is not known.
+    pub program: String,
+    /// How long it ran.
+    pub duration_ns: u64,
+    /// How many threads met regions, or the initial one.
+    pub threads: u64,
+    /// What counting cost; none where that could not be measured, and is in the times.
+    pub counting: Option<Counting>,
+    /// How parallel it is.
+    pub speed_up: SpeedUp,
+    /// What is lost in parallel regions, most first.
+    pub overheads: Vec<OverheadRow>,
+    /// The same of the program: shares are of its duration times its threads.
+    pub overhead: OverheadShares,
+    /// Regions: those first that threads spend most time in, without the regions within.
+    pub regions: Vec<RegionRow>,
+    /// Time that threads spent in no region, or not at all: duration times threads, less what they were in regions, and what
+    /// counting cost.
+    pub outside_ns: u64,
+    /// Regions within regions, parents before their children.
+    pub call_graph: Vec<PathRow>,
+}
+
+/// What counting cost.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Counting {
+    /// Times that a region was executed.
+    pub executions: u64,
+    /// What counting one of them costs, as measured in the process, in picoseconds.
+    pub each_ps: u64,
+    /// What was taken away, summed over threads.
+    pub subtracted_ns: u64,
+}
+
+/// How parallel a program is. Work is what threads do without waiting and without what OpenMP costs, and is taken to last as
+/// long on one thread.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub struct SpeedUp {
+    /// How long it was in parallel regions.
+    pub parallel_ns: u64,
+    /// Work in them, summed over threads.
+    pub work_ns: u64,
+    /// Threads that it has.
+    pub threads: u64,
+    /// How much faster it is than one thread would be.
+    pub now: f64,
+    /// The same without any overhead.
+    pub without_overhead: f64,
+    /// The same with ever more threads (Amdahl): the rest is serial. None where nothing is.
+    pub limit: Option<f64>,
+}
+
+/// Shares that are lost.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub struct OverheadShares {
+    /// What they are shares of.
+    pub whole_ns: u64,
+    /// All four.
+    pub total: f64,
+    /// Threads wait for one another, to coordinate.
+    pub synchronization: f64,
+    /// Threads have more or less work than others.
+    pub imbalance: f64,
+    /// There is not work for all threads.
+    pub limited_parallelism: f64,
+    /// The runtime starts and ends teams and tasks.
+    pub management: f64,
+}
+
+/// What is lost in a parallel region, with all that is in it but nested ones.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct OverheadRow {
+    /// Number of the region.
+    pub region: usize,
+    /// Shares of its time summed over threads.
+    #[serde(flatten)]
+    pub shares: OverheadShares,
+}
+
+/// A region.
+#[derive(Clone, Debug, Serialize)]
+pub struct RegionRow {
+    /// Its number: in the order in which regions were first met.
+    pub number: usize,
+    /// What it is.
+    #[serde(flatten)]
+    pub at: RegionPlace,
+    /// Share of the program's duration times its threads that they were in it, without the regions within.
+    pub share: f64,
+    /// By thread.
+    pub threads: Vec<(u32, RegionTimes)>,
+    /// Over all threads.
+    pub sum: RegionTimes,
+}
+
+/// What a region is, and where.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+pub struct RegionPlace {
+    /// [`Kind::name`].
+    pub kind: &'static str,
+    /// Name of one that is marked in the source.
+    pub name: Option<String>,
+    /// Function; none where it is not known.
+    pub function: Option<String>,
+    /// File of the source; none where it is not known.
+    pub file: Option<String>,
+    /// First line.
+    pub line: Option<u32>,
+    /// Last line, where it is another one.
+    pub last_line: Option<u32>,
+    /// Which of several at that place: of `section`s.
+    pub part: u32,
+    /// Code address, in hexadecimal, where no line is known.
+    pub address: Option<String>,
+}
+
+/// What was counted of a region on a thread, or on all.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub struct RegionTimes {
+    /// `execC`: executions of its body.
+    pub count: u64,
+    /// `execT`: all of its phases, with the regions within.
+    pub exec_ns: u64,
+    /// The same without.
+    pub exclusive_ns: u64,
+    /// `bodyT`, with the regions within; phases that its kind does not have are none.
+    pub body_ns: Option<u64>,
+    /// `enterT`.
+    pub enter_ns: Option<u64>,
+    /// `exitBarT`.
+    pub exit_barrier_ns: Option<u64>,
+    /// `exitT`.
+    pub exit_ns: Option<u64>,
+}
+
+/// A region within those that are above it.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct PathRow {
+    /// How many are above it.
+    pub depth: usize,
+    /// Number of the region.
+    pub region: usize,
+    /// Times that it was executed there, over all threads.
+    pub count: u64,
+    /// Time over all threads, with the regions within.
+    pub exec_ns: u64,
+    /// The same without.
+    pub exclusive_ns: u64,
+}
+
+impl RegionsReport {
+    /// Of the profiles of a run's processes.
+    #[must_use]
+    pub fn new(mut profiles: Vec<Profile>, mut missing: Vec<String>) -> Self {
+        profiles.sort_by_key(|profile| profile.process);
+        let run = profiles.iter().find_map(|profile| profile.run.clone());
+        let end = run.as_ref().map(|run| match run.ended {
+            Ended::Status(status) => End::Exited { status },
+            Ended::Signal(signal) => End::Signaled { signal },
+        });
+        profiles.iter().for_each(|profile| missing.extend(lost(profile)));
+        Self {
+            schema: REGIONS_SCHEMA,
+            command: run.map(|run| run.command).unwrap_or_default(),
+            ended: end.and_then(ProgramEnd::of),
+            processes: profiles.into_iter().map(RegionsProcess::of).collect(),
+            against: None,
+            missing,
+        }
+    }
+
+    /// The same beside an earlier run.
+    #[must_use]
+    pub fn against(self, then: &Self) -> Self {
+        Self { against: Some(Comparison::new(then, &self)), ..self }
+    }
+
+    /// As JSON.
+    #[must_use]
+    pub fn json(&self) -> String {
+        // Strings, numbers and lists: that can't fail.
+        serde_json::to_string_pretty(self).unwrap_or_default() + "\n"
+    }
+
+    /// As CSV: a row for each region and thread. Phases that a kind does not have are empty.
+    #[must_use]
+    pub fn csv(&self) -> String {
+        let mut out = String::from(
+            "pid,region,kind,name,function,file,line,last_line,part,thread,exec_count,exec_ns,exclusive_ns,body_ns,enter_ns,\
+             exit_barrier_ns,exit_ns\n",
+        );
+        for process in &self.processes {
+            for region in &process.regions {
+                let RegionPlace { kind, name, function, file, line, last_line, part, address: _ } = &region.at;
+                let text = |text: &Option<String>| csv_cell(text.as_deref().unwrap_or_default());
+                let number = |number: &Option<u32>| number.map(|number| number.to_string()).unwrap_or_default();
+                let (name, function, file) = (text(name), text(function), text(file));
+                let (line, last_line) = (number(line), number(last_line));
+                for (thread, times) in &region.threads {
+                    let RegionTimes { count, exec_ns, exclusive_ns, .. } = times;
+                    let phases = [times.body_ns, times.enter_ns, times.exit_barrier_ns, times.exit_ns];
+                    let phases = phases.map(|ns| ns.map(|ns| ns.to_string()).unwrap_or_default()).join(",");
+                    out += &format!(
+                        "{},{},{kind},{name},{function},{file},{line},{last_line},{part},{thread},{count},{exec_ns},\
+                         {exclusive_ns},{phases}\n",
+                        process.pid, region.number
+                    );
+                }
+            }
+        }
+        out
+    }
+}
+
+/// What a profile lacks, in words.
+fn lost(profile: &Profile) -> Vec<String> {
+    let Profile { process, lost_regions, lost_threads, unknown_ends, cost, .. } = profile;
+    let mut lost = Vec::new();
+    if *lost_regions > 0 {
+        lost.push(format!("process {process}: {lost_regions} regions too many to be told from those around them"));
+    }
+    if *lost_threads > 0 {
+        lost.push(format!("process {process}: {lost_threads} threads that a signal met while they were counting"));
+    }
+    if *unknown_ends > 0 {
+        lost.push(format!("process {process}: {unknown_ends} times slimline_unwatch of what is not watched"));
+    }
+    if cost.is_none() {
+        lost.push(format!("process {process}: what counting costs was not measured, so it is in the times"));
+    }
+    lost
+}
+
+impl RegionsProcess {
+    fn of(profile: Profile) -> Self {
+        let (mut profile, _) = one_by_source(&profile);
+        let cost = profile.cost;
+        let Subtracted { executions, cost_ns } = profile.subtract_cost();
+        let whole_ns = profile.duration_ns.saturating_mul(profile.threads.len() as u64);
+        let tables = profile.flat();
+        let numbers: HashMap<&Region, usize> =
+            tables.iter().enumerate().map(|(place, table)| (&table.region, place + 1)).collect();
+        let analyzed = OverheadReport::of(&profile);
+        let number_of = |path| profile.node(path).map_or(0, |node| numbers[&node.region]);
+        let mut overheads: Vec<OverheadRow> = analyzed
+            .regions
+            .iter()
+            .map(|(path, analysis)| OverheadRow { region: number_of(*path), shares: shares(analysis) })
+            .collect();
+        overheads.sort_by(|one, other| lost_ns(other).total_cmp(&lost_ns(one)));
+        let call_graph = call_graph(&profile, &numbers);
+        let in_regions = call_graph.iter().fold(0_u64, |sum, row| sum.saturating_add(row.exclusive_ns));
+        let counting = cost.map(|cost| Counting {
+            executions,
+            each_ps: cost.inside_ps.saturating_add(cost.outside_ps),
+            subtracted_ns: cost_ns,
+        });
+        let mut regions: Vec<RegionRow> =
+            (1..).zip(&tables).map(|(number, table)| row(&profile, (number, table), whole_ns)).collect();
+        regions.sort_by_key(|row| std::cmp::Reverse(row.sum.exclusive_ns));
+        Self {
+            pid: profile.process,
+            program: profile.mappings.first().map(|mapping| mapping.path.clone()).unwrap_or_default(),
+            duration_ns: profile.duration_ns,
+            threads: profile.threads.len() as u64,
+            counting,
+            speed_up: SpeedUp::of(&profile, &analyzed),
+            overheads,
+            overhead: shares(&analyzed.program),
+            regions,
+            outside_ns: whole_ns.saturating_sub(in_regions).saturating_sub(cost_ns),
+            call_graph,
+        }
+    }
+}
+
+fn lost_ns(row: &OverheadRow) -> f64 {
+    row.shares.total * row.shares.whole_ns as f64
+}
+
+fn shares(analysis: &Analysis) -> OverheadShares {
+    let share = |ns| analysis.percent(ns) / 100.0;
+    let Overheads { synchronization_ns, imbalance_ns, limited_parallelism_ns, management_ns } = analysis.overheads;
+    OverheadShares {
+        whole_ns: analysis.whole_ns,
+        total: share(analysis.overheads.total_ns()),
+        synchronization: share(synchronization_ns),
+        imbalance: share(imbalance_ns),
+        limited_parallelism: share(limited_parallelism_ns),
+        management: share(management_ns),
+    }
+}
+
+impl SpeedUp {
+    fn of(profile: &Profile, analyzed: &OverheadReport) -> Self {
+        let mut in_parallel = vec![false; profile.nodes.len() + 1];
+        for (path, node) in profile.paths() {
+            in_parallel[path.0 as usize] = node.region.kind == Kind::Parallel || in_parallel[node.parent.0 as usize];
+        }
+        let work = profile.rows.iter().filter(|row| in_parallel[row.path.0 as usize]);
+        let work_ns = work.fold(0_u64, |sum, row| sum.saturating_add(row.times.exclusive_ns[Phase::Body as usize]));
+        let threads = profile.threads.len() as u64;
+        let parallel_ns = analyzed.parallel_ns;
+        let serial_ns = profile.duration_ns.saturating_sub(parallel_ns);
+        let one_thread = serial_ns.saturating_add(work_ns) as f64;
+        let against = |ns: f64| if ns > 0.0 { one_thread / ns } else { 1.0 };
+        Self {
+            parallel_ns,
+            work_ns,
+            threads,
+            now: against(profile.duration_ns as f64),
+            without_overhead: against(serial_ns as f64 + work_ns as f64 / threads.max(1) as f64),
+            limit: (serial_ns > 0).then(|| against(serial_ns as f64)),
+        }
+    }
+}
+
+fn row(profile: &Profile, (number, table): (usize, &Table), whole_ns: u64) -> RegionRow {
+    let kind = table.region.kind;
+    let sum = times(kind, &table.sum);
+    RegionRow {
+        number,
+        at: place(profile, &table.region, table.sum.end_address),
+        share: if whole_ns == 0 { 0.0 } else { sum.exclusive_ns as f64 / whole_ns as f64 },
+        threads: table.threads.iter().map(|(thread, of)| (*thread, times(kind, of))).collect(),
+        sum,
+    }
+}
+
+fn times(kind: Kind, times: &Times) -> RegionTimes {
+    let phase = |phase: Phase| kind.phases().contains(&phase).then(|| times.phase_ns(phase));
+    RegionTimes {
+        count: times.count,
+        exec_ns: times.exec_ns(),
+        exclusive_ns: times.exclusive_exec_ns(),
+        body_ns: phase(Phase::Body),
+        enter_ns: phase(Phase::Enter),
+        exit_barrier_ns: phase(Phase::ExitBarrier),
+        exit_ns: phase(Phase::Exit),
+    }
+}
+
+/// Depth first, children in the order in which they were met.
+fn call_graph(profile: &Profile, numbers: &HashMap<&Region, usize>) -> Vec<PathRow> {
+    let mut children: Vec<Vec<usize>> = vec![Vec::new(); profile.nodes.len() + 1];
+    profile.paths().for_each(|(path, node)| children[node.parent.0 as usize].push(path.0 as usize));
+    let sums = profile.call_graph();
+    let mut waiting: Vec<(usize, usize)> = children[0].iter().rev().map(|path| (*path, 0)).collect();
+    let mut rows = Vec::new();
+    while let Some((path, depth)) = waiting.pop() {
+        let (node, times) = (&profile.nodes[path - 1], &sums[path - 1]);
+        rows.push(PathRow {
+            depth,
+            region: numbers[&node.region],
+            count: times.count,
+            exec_ns: times.exec_ns(),
+            exclusive_ns: times.exclusive_exec_ns(),
+        });
+        waiting.extend(children[path].iter().rev().map(|child| (*child, depth + 1)));
+    }
+    rows
+}
+
+/// The profile with regions of one source line as one, whatever code addresses the compiler has made of it; and the new path of each
+/// path but the root.
+pub(crate) fn one_by_source(profile: &Profile) -> (Profile, Vec<slimline_regions::PathId>) {
+    let key = |region: &Region| match &region.place {
+        Place::Code { address, part } => {
+            let code = profile.code(*address).filter(|code| code.line != 0)?;
+            Some((region.kind, code.file.clone(), code.line, of_source(&code.function).to_owned(), *part))
+        }
+        Place::Name(_) => None,
+    };
+    let mut first: HashMap<_, &Region> = HashMap::new();
+    for (_, node) in profile.paths() {
+        if let Some(key) = key(&node.region) {
+            first.entry(key).or_insert(&node.region);
+        }
+    }
+    profile.unified(|region| key(region).map_or_else(|| region.clone(), |key| first[&key].clone()))
+}
+
+fn place(profile: &Profile, region: &Region, end_address: u64) -> RegionPlace {
+    let kind = region.kind.name();
+    let nowhere = RegionPlace {
+        kind,
+        name: None,
+        function: None,
+        file: None,
+        line: None,
+        last_line: None,
+        part: 0,
+        address: None,
+    };
+    match &region.place {
+        Place::Name(name) => RegionPlace { name: Some(name.to_string()), ..nowhere },
+        Place::Code { address, part } => {
+            let some = |text: &str| (!text.is_empty()).then(|| text.to_owned());
+            let code = profile.code(*address);
+            let line = code.map(|code| code.line).filter(|line| *line != 0);
+            let file = code.and_then(|code| some(&code.file));
+            // The end that is known may be in code that was inlined from elsewhere.
+            let is_behind = |end: &&Code| Some(end.line) > line && some(&end.file) == file;
+            let end = profile.code(end_address).filter(is_behind).filter(|_| line.is_some());
+            RegionPlace {
+                function: code.and_then(|code| some(of_source(&code.function))),
+                file,
+                line,
+                last_line: end.map(|end| end.line),
+                part: *part,
+                address: line.is_none().then(|| format!("{address:#x}")),
+                ..nowhere
+            }
+        }
+    }
+}
+
+/// The function that a compiler made another one of: `main` of `main._omp_fn.0`, and of `main.omp_outlined`.
+fn of_source(function: &str) -> &str {
+    let ends =
+        [" [clone ._omp_fn", " [clone .omp_outlined", "._omp_fn.", ".omp_outlined", " (._omp_fn", " (.omp_outlined"];
+    ends.iter().filter_map(|end| function.find(end)).min().map_or(function, |end| &function[..end])
+}

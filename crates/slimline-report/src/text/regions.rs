@@ -1,0 +1,409 @@
+//! OpenMP regions as text.
+
+use std::fmt::{self, Write};
+
+use slimline_trace::escape::plain;
+
+use super::number::{count, duration, percent, plural, plural_of};
+use super::table::{Column, Rows, shorten_end, shorten_path};
+use super::{DIM, HEADING, STRONG, WIDTH};
+use crate::regions::{
+    ComparedProcess, ComparedRegion, ComparedRun, ComparedTimes, Comparison, OverheadShares, PathRow, RegionPlace,
+    RegionRow, RegionTimes, RegionsProcess, RegionsReport, SpeedUp,
+};
+
+/// Columns of where a region is.
+const PLACE_COLUMNS: usize = 44;
+
+/// Writes the report; at most so many regions have tables, and lists so many rows.
+///
+/// # Errors
+/// As `out`.
+pub fn regions(out: &mut impl Write, report: &RegionsReport, most: usize) -> fmt::Result {
+    let command = shorten_end(&plain(&report.command.join(" ")), WIDTH / 2);
+    let ended = match &report.ended {
+        Some(end) => match (end.signal, end.signal_name, end.status) {
+            (Some(_), Some(name), _) => format!(", ended by {name}"),
+            (Some(signal), None, _) => format!(", ended by signal {signal}"),
+            (None, _, Some(status)) if status != 0 => format!(", ended with status {status}"),
+            _ => String::new(),
+        },
+        None => String::new(),
+    };
+    writeln!(out, "Regions of {command}{ended}")?;
+    for missing in &report.missing {
+        writeln!(out, "Missing: {}", plain(missing))?;
+    }
+    if let Some(comparison) = &report.against {
+        compared(out, comparison, most)?;
+    }
+    for process in &report.processes {
+        writeln!(out)?;
+        self::process(out, process, most)?;
+    }
+    Ok(())
+}
+
+fn process(out: &mut impl Write, process: &RegionsProcess, most: usize) -> fmt::Result {
+    let RegionsProcess { pid, program, duration_ns, threads, .. } = process;
+    writeln!(
+        out,
+        "{STRONG}Process {pid}{STRONG:#} {}: {}, {}",
+        shorten_path(&plain(program), WIDTH / 2),
+        duration(*duration_ns),
+        plural(*threads, "thread")
+    )?;
+    if let Some(counting) = process.counting {
+        writeln!(
+            out,
+            "  Counting took {} ({} of {} each, measured): not in the times below",
+            duration(counting.subtracted_ns),
+            plural(counting.executions, "execution"),
+            duration(counting.each_ps.div_ceil(1000))
+        )?;
+    }
+    speed_up(out, process)?;
+    shares(out, process, most)?;
+    overheads(out, process, most)?;
+    call_graph(out, process, most)?;
+    tables(out, process, most)
+}
+
+fn compared(out: &mut impl Write, comparison: &Comparison, most: usize) -> fmt::Result {
+    let command = shorten_end(&plain(&comparison.command.join(" ")), WIDTH / 2);
+    writeln!(out, "\n{HEADING}Against an earlier run{HEADING:#} of {command}")?;
+    if comparison.unpaired > 0 {
+        let processes = plural_of(comparison.unpaired as u64, "process", "processes");
+        writeln!(out, "  {processes} that one run alone has: not compared")?;
+    }
+    for process in &comparison.processes {
+        let ComparedProcess { pid, then, now, regions } = process;
+        let faster = then.duration_ns as f64 / now.duration_ns.max(1) as f64;
+        let run = |run: &ComparedRun| {
+            format!(
+                "{} with {} ({} overhead)",
+                duration(run.duration_ns),
+                plural(run.threads, "thread"),
+                percent(run.overhead)
+            )
+        };
+        writeln!(out, "  Process {pid}: speed-up {faster:.2}")?;
+        writeln!(out, "    then {}\n    now {}", run(then), run(now))?;
+        let columns = [
+            Column::Text("region"),
+            Column::Shortened("at", PLACE_COLUMNS),
+            Column::Number("longest thread"),
+            Column::Number("now"),
+            Column::Number("speed-up"),
+            Column::Number("all threads"),
+            Column::Number("now"),
+        ];
+        let mut rows = Rows::new(&columns, false);
+        for ComparedRegion { at, then, now } in regions.iter().take(most) {
+            let time = |of: &Option<ComparedTimes>, ns: fn(&ComparedTimes) -> u64| {
+                of.as_ref().map_or_else(|| "–".to_owned(), |times| duration(ns(times)))
+            };
+            let faster = match (then, now) {
+                (Some(then), Some(now)) if now.longest_ns > 0 => {
+                    format!("{:.2}", then.longest_ns as f64 / now.longest_ns as f64)
+                }
+                _ => "–".to_owned(),
+            };
+            let [longest, all]: [fn(&ComparedTimes) -> u64; 2] = [|times| times.longest_ns, |times| times.exec_ns];
+            rows.push(vec![
+                at.kind.to_owned(),
+                place(at),
+                time(then, longest),
+                time(now, longest),
+                faster,
+                time(then, all),
+                time(now, all),
+            ]);
+        }
+        rows.write(out, 2)?;
+        if regions.len() > most {
+            writeln!(out, "  {DIM}{} more{DIM:#}", count((regions.len() - most) as u64))?;
+        }
+    }
+    Ok(())
+}
+
+fn speed_up(out: &mut impl Write, process: &RegionsProcess) -> fmt::Result {
+    let SpeedUp { parallel_ns, threads, now, without_overhead, limit, .. } = process.speed_up;
+    let parallel = parallel_ns as f64 / process.duration_ns.max(1) as f64;
+    let limit = limit.map_or_else(String::new, |limit| match limit {
+        0.0..100.0 => format!(", with ever more threads {limit:.1}"),
+        _ => ", with ever more threads beyond 100".to_owned(),
+    });
+    writeln!(out, "  In parallel regions {} of the time ({})", percent(parallel), duration(parallel_ns))?;
+    let threads = plural(threads, "thread");
+    writeln!(out, "  Speed-up {now:.2} with {threads}; without overhead {without_overhead:.2}{limit}")
+}
+
+/// Where a region is: `matvec.c:30-37 main`.
+pub(super) fn place(at: &RegionPlace) -> String {
+    let RegionPlace { name, function, file, line, last_line, part, address, .. } = at;
+    let part = if *part > 0 { format!(" ({part})") } else { String::new() };
+    let last = last_line.map_or_else(String::new, |last| format!("-{last}"));
+    let function = function.as_deref().unwrap_or_default();
+    let at = match (name, file, line, address) {
+        (Some(name), ..) => name.clone(),
+        (None, Some(file), Some(line), _) => {
+            let file = file.rsplit('/').next().unwrap_or(file);
+            format!("{file}:{line}{last} {function}")
+        }
+        (.., Some(address)) => format!("{address} {function}"),
+        _ => function.to_owned(),
+    };
+    plain(at.trim_end()) + &part
+}
+
+/// `R3 loop`.
+fn title(row: &RegionRow) -> String {
+    format!("R{} {}", row.number, row.at.kind)
+}
+
+fn shares(out: &mut impl Write, process: &RegionsProcess, most: usize) -> fmt::Result {
+    writeln!(out, "\n{HEADING}Where threads spend their time{HEADING:#}")?;
+    let columns = [
+        Column::Text("region"),
+        Column::Shortened("at", PLACE_COLUMNS),
+        Column::Number("executed"),
+        Column::Number("with what is in it"),
+        Column::Number("without"),
+        Column::Number("share"),
+    ];
+    let mut rows = Rows::new(&columns, false);
+    for row in process.regions.iter().take(most) {
+        let RegionTimes { count: executed, exec_ns, exclusive_ns, .. } = row.sum;
+        rows.push(vec![
+            title(row),
+            place(&row.at),
+            count(executed),
+            duration(exec_ns),
+            duration(exclusive_ns),
+            percent(row.share),
+        ]);
+    }
+    let whole_ns = process.overhead.whole_ns.max(1) as f64;
+    let mut rest = |what: String, ns: u64| {
+        let share = percent(ns as f64 / whole_ns);
+        rows.push(vec![what, String::new(), String::new(), String::new(), duration(ns), share]);
+    };
+    let hidden = process.regions.iter().skip(most);
+    if hidden.len() > 0 {
+        rest(format!("{} more", count(hidden.len() as u64)), hidden.map(|row| row.sum.exclusive_ns).sum());
+    }
+    rest("outside".to_owned(), process.outside_ns);
+    if let Some(counting) = process.counting {
+        rest("counting".to_owned(), counting.subtracted_ns);
+    }
+    rows.write(out, 2)
+}
+
+fn overheads(out: &mut impl Write, process: &RegionsProcess, most: usize) -> fmt::Result {
+    if process.overheads.is_empty() {
+        return Ok(());
+    }
+    writeln!(out, "\n{HEADING}What parallel regions lose{HEADING:#}")?;
+    let columns = [
+        Column::Text("region"),
+        Column::Shortened("at", PLACE_COLUMNS - 12),
+        Column::Number("thread time"),
+        Column::Number("overhead"),
+        Column::Number("synch."),
+        Column::Number("imbalance"),
+        Column::Number("limited"),
+        Column::Number("managing"),
+    ];
+    let mut rows = Rows::new(&columns, false);
+    let cells = |shares: &OverheadShares| {
+        let OverheadShares { whole_ns, total, synchronization, imbalance, limited_parallelism, management } = *shares;
+        let shares = [total, synchronization, imbalance, limited_parallelism, management];
+        [duration(whole_ns)].into_iter().chain(shares.map(percent))
+    };
+    for row in process.overheads.iter().take(most) {
+        let Some(region) = process.regions.iter().find(|region| region.number == row.region) else { continue };
+        rows.push([title(region), place(&region.at)].into_iter().chain(cells(&row.shares)).collect());
+    }
+    rows.push(["program".to_owned(), String::new()].into_iter().chain(cells(&process.overhead)).collect());
+    rows.write(out, 2)?;
+    if process.overheads.len() > most {
+        writeln!(out, "  {DIM}{} more{DIM:#}", count((process.overheads.len() - most) as u64))?;
+    }
+    Ok(())
+}
+
+fn call_graph(out: &mut impl Write, process: &RegionsProcess, most: usize) -> fmt::Result {
+    if process.call_graph.iter().all(|row| row.depth == 0) {
+        return Ok(());
+    }
+    writeln!(out, "\n{HEADING}Regions within regions{HEADING:#}")?;
+    let columns = [
+        Column::Shortened("region", PLACE_COLUMNS + 12),
+        Column::Number("executed"),
+        Column::Number("with what is in it"),
+        Column::Number("without"),
+    ];
+    let mut rows = Rows::new(&columns, false);
+    for row in process.call_graph.iter().take(most) {
+        let PathRow { depth, region, count: executed, exec_ns, exclusive_ns } = *row;
+        let Some(region) = process.regions.iter().find(|known| known.number == region) else { continue };
+        let name = format!("{:depth$}{} {}", "", title(region), place(&region.at), depth = depth * 2);
+        rows.push(vec![name, count(executed), duration(exec_ns), duration(exclusive_ns)]);
+    }
+    rows.write(out, 2)?;
+    if process.call_graph.len() > most {
+        writeln!(out, "  {DIM}{} more{DIM:#}", count((process.call_graph.len() - most) as u64))?;
+    }
+    Ok(())
+}
+
+/// A unit for all times of a table: its name, and how many nanoseconds it is.
+fn unit(largest_ns: u64) -> (&'static str, f64) {
+    match largest_ns {
+        0..100_000 => ("µs", 1e3),
+        100_000..100_000_000 => ("ms", 1e6),
+        _ => ("s", 1e9),
+    }
+}
+
+fn tables(out: &mut impl Write, process: &RegionsProcess, most: usize) -> fmt::Result {
+    for row in process.regions.iter().take(most) {
+        let (unit, ns) = unit(row.sum.exec_ns);
+        writeln!(out, "\n{HEADING}{}{HEADING:#} {} {DIM}(times in {unit}){DIM:#}", title(row), place(&row.at))?;
+        let phases = |times: &RegionTimes| {
+            [
+                ("bodyT", times.body_ns),
+                ("enterT", times.enter_ns),
+                ("exitBarT", times.exit_barrier_ns),
+                ("exitT", times.exit_ns),
+            ]
+        };
+        let mut columns = vec![Column::Number("TID"), Column::Number("execT"), Column::Number("execC")];
+        let of_kind = phases(&row.sum).into_iter().filter(|(_, phase)| phase.is_some());
+        columns.extend(of_kind.map(|(name, _)| Column::Number(name)));
+        let mut rows = Rows::new(&columns, false);
+        let time = |ns_of: u64| format!("{:.3}", ns_of as f64 / ns);
+        let mut push = |thread: String, times: &RegionTimes| {
+            let of_phases = phases(times).into_iter().filter_map(|(_, phase)| phase.map(time));
+            rows.push([thread, time(times.exec_ns), count(times.count)].into_iter().chain(of_phases).collect());
+        };
+        row.threads.iter().for_each(|(thread, times)| push(thread.to_string(), times));
+        push("SUM".to_owned(), &row.sum);
+        rows.write(out, 2)?;
+    }
+    let hidden = process.regions.len().saturating_sub(most);
+    if hidden > 0 {
+        writeln!(out, "\n{DIM}{} more (--rows){DIM:#}", plural(hidden as u64, "region"))?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use slimline_regions::{
+        Code, Cost, Ended, Kind, Mapping, Node, PathId, Place, Profile, Region, Row, Run, Thread, Times,
+    };
+
+    use super::super::a_run::unstyled;
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    /// Two threads at a loop in a parallel region that the compiler has made two of, and a region that is marked.
+    fn profile() -> Profile {
+        let node = |parent, kind, address| Node { parent: PathId(parent), region: Region::at(kind, address) };
+        let marked = Region { kind: Kind::User, place: Place::Name("read input".into()) };
+        // Enter, body, exit barrier, exit.
+        let row = |path, thread, count, inclusive: [u64; 4], exclusive: [u64; 4], end_address| {
+            let [inclusive_ns, exclusive_ns] = [inclusive, exclusive].map(|times| times.map(|time| time * MS));
+            let times = Times { count, inclusive_ns, exclusive_ns, limited_ns: 0, end_address };
+            Row { path: PathId(path), thread, times }
+        };
+        let code = |address, line, function: &str| Code {
+            address,
+            line,
+            function: function.to_owned(),
+            file: "/src/sum.c".to_owned(),
+        };
+        Profile {
+            process: 42,
+            run: Some(Run { ended: Ended::Signal(11), command: vec!["./sum".into(), "9".into()] }),
+            duration_ns: 100 * MS,
+            cost: Some(Cost { inside_ps: 0, outside_ps: 0 }),
+            mappings: vec![Mapping { start: 0, end: 1000, offset: 0, path: "/opt/sum".into() }],
+            code: vec![
+                code(16, 10, "main"),
+                code(32, 12, "main._omp_fn.0"),
+                code(36, 15, "main._omp_fn.0"),
+                code(48, 12, "main._omp_fn.0"),
+            ],
+            threads: vec![Thread { number: 0, kernel_id: 42 }, Thread { number: 1, kernel_id: 43 }],
+            nodes: vec![
+                Node { parent: PathId(0), region: marked },
+                node(0, Kind::Parallel, 16),
+                node(2, Kind::Loop, 32),
+                node(2, Kind::Loop, 48),
+            ],
+            rows: vec![
+                row(1, 0, 1, [0, 20, 0, 0], [0, 20, 0, 0], 0),
+                row(2, 0, 1, [1, 58, 0, 1], [1, 0, 0, 1], 16),
+                row(2, 1, 1, [2, 58, 0, 0], [2, 0, 0, 0], 16),
+                row(3, 0, 1, [0, 30, 8, 0], [0, 30, 8, 0], 36),
+                row(3, 1, 1, [0, 38, 0, 0], [0, 38, 0, 0], 36),
+                row(4, 0, 1, [0, 20, 0, 0], [0, 20, 0, 0], 36),
+                row(4, 1, 1, [0, 20, 0, 0], [0, 20, 0, 0], 36),
+            ],
+            ..Profile::default()
+        }
+    }
+
+    fn text(report: &RegionsReport, most: usize) -> String {
+        let mut out = String::new();
+        regions(&mut out, report, most).unwrap();
+        unstyled(&out)
+    }
+
+    #[test]
+    fn a_small_report() {
+        let report = RegionsReport::new(vec![profile()], vec!["process 43: a profile that is cut off".to_owned()]);
+        insta::assert_snapshot!(text(&report, 10));
+        insta::assert_snapshot!(report.csv());
+        let process = &report.processes[0];
+        // Work: 20 of 100 ms serial, 20 in the marked region, which is serial too; 108 of two threads in parallel.
+        assert_eq!((process.speed_up.parallel_ns, process.speed_up.work_ns), (60 * MS, 108 * MS));
+        assert!((process.speed_up.now - 1.48).abs() < 1e-9);
+        assert!((process.speed_up.without_overhead - 148.0 / 94.0).abs() < 1e-9);
+        assert!((process.speed_up.limit.unwrap() - 3.7).abs() < 1e-9);
+        // All of two threads' time: a marked region, a parallel one, loops, and the rest.
+        let shares: f64 = process.regions.iter().map(|row| row.share).sum();
+        assert!((shares + process.outside_ns as f64 / (200 * MS) as f64 - 1.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_few_rows() {
+        let said = text(&RegionsReport::new(vec![profile()], Vec::new()), 1);
+        assert!(said.contains("2 more") && said.contains("2 regions more (--rows)"), "{said}");
+    }
+
+    #[test]
+    fn two_runs() {
+        let then = RegionsReport::new(vec![profile()], Vec::new());
+        let mut later = profile();
+        // The loop has moved, and is faster; the marked region is gone, and there is a new one.
+        later.code.iter_mut().filter(|code| code.line == 12).for_each(|code| code.line = 20);
+        later.nodes[0].region.place = Place::Name("map input".into());
+        later.rows.iter_mut().filter(|row| row.path.0 > 2).for_each(|row| row.times.inclusive_ns[1] /= 2);
+        later.duration_ns = 50 * MS;
+        let report = RegionsReport::new(vec![later, Profile { process: 77, ..Profile::default() }], Vec::new());
+        insta::assert_snapshot!(text(&report.against(&then), 10).split("Process 42 /").next().unwrap());
+    }
+
+    #[test]
+    fn what_is_lost_is_told() {
+        let lossy = Profile { lost_regions: 3, lost_threads: 1, unknown_ends: 2, cost: None, ..profile() };
+        let said = text(&RegionsReport::new(vec![lossy], Vec::new()), 10);
+        assert_eq!(said.matches("Missing: process 42: ").count(), 4, "{said}");
+    }
+}

@@ -1,0 +1,162 @@
+//! `slimline regions`: programs of both compilers, and how it ends badly.
+
+use std::fs;
+use std::os::unix::process::ExitStatusExt as _;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// Each compiler with a runtime of its own.
+const COMPILERS: [&str; 2] = ["gcc", "clang-19"];
+
+/// A loop of 3 + 1 + 0 + 0 units of 20 ms, so that two threads wait; it ends as its argument says.
+const UNEVEN: &str = r#"#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+void slimline_region_begin(const char *) __attribute__((weak));
+void slimline_region_end(void) __attribute__((weak));
+
+int main(int argc, char **argv) {
+    if (slimline_region_begin) slimline_region_begin("all of it");
+#pragma omp parallel num_threads(4)
+    {
+#pragma omp for schedule(dynamic, 1)
+        for (int i = 0; i < 4; i++) {
+            usleep(i == 0 ? 60000 : i == 1 ? 20000 : 0);
+        }
+    }
+    if (slimline_region_end) slimline_region_end();
+    puts("done");
+    fflush(stdout);
+    if (argc > 1 && argv[1][0] == 'k') kill(getpid(), SIGTERM);
+    return argc > 1 ? atoi(argv[1]) : 0;
+}
+"#;
+
+fn compiled(compiler: &str, source: &str, flags: &[&str]) -> TempDir {
+    let directory = tempfile::tempdir().unwrap();
+    fs::write(directory.path().join("program.c"), source).unwrap();
+    let status = Command::new(compiler)
+        .args(["-g", "-O1", "-fPIE", "-pie", "-o", "program", "program.c"])
+        .args(flags)
+        .current_dir(directory.path())
+        .status()
+        .unwrap_or_else(|error| panic!("{compiler}: {error}"));
+    assert!(status.success());
+    directory
+}
+
+fn regions(directory: &Path, arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_slimline"));
+    command.arg("regions").args(arguments).current_dir(directory).stdin(Stdio::null());
+    // Who waits sleeps: two processors would be kept from those who work by threads that turn round.
+    command.env("OMP_WAIT_POLICY", "passive").output().unwrap()
+}
+
+fn text(bytes: &[u8]) -> &str {
+    std::str::from_utf8(bytes).unwrap()
+}
+
+#[test]
+fn programs_are_timed_and_end_as_they_do() {
+    for compiler in COMPILERS {
+        let directory = compiled(compiler, UNEVEN, &["-fopenmp"]);
+        let arguments = ["--format", "json", "--report", "report", "-o", "kept", "--", "./program", "3"];
+        let output = regions(directory.path(), &arguments);
+        assert_eq!((output.status.code(), text(&output.stdout), text(&output.stderr)), (Some(3), "done\n", ""));
+        let read = |name: &str| fs::read_to_string(directory.path().join(name)).unwrap();
+        let report: Value = serde_json::from_str(&read("report")).unwrap();
+        assert_eq!((&report["schema"], &report["ended"]["status"]), (&1.into(), &3.into()));
+        assert_eq!(report["command"], serde_json::json!(["./program", "3"]));
+        let process = &report["processes"][0];
+        assert_eq!(process["threads"], 4, "{compiler}");
+        assert_eq!(process["counting"]["executions"], 9);
+        let found = process["regions"].as_array().unwrap();
+        let region = |kind: &str| found.iter().find(|row| row["kind"] == kind).unwrap();
+        let place = |row: &Value| (row["file"].clone(), row["line"].clone(), row["function"].clone());
+        let file = Value::from(directory.path().join("program.c").canonicalize().unwrap().to_str().unwrap());
+        // gcc's call of the two combined has no line of its own at times: then it is that of the statement before.
+        let (of, line, function) = place(region("parallel"));
+        assert!(
+            (of, function) == (file.clone(), "main".into()) && [10, 11].contains(&line.as_u64().unwrap()),
+            "{line}"
+        );
+        let (of, line, function) = place(region("loop"));
+        assert!((of, function) == (file, "main".into()) && [10, 13].contains(&line.as_u64().unwrap()), "{line}");
+        assert_eq!(region("user")["name"], "all of it");
+        let looped = region("loop");
+        let threads = looped["threads"].as_array().unwrap();
+        assert_eq!((threads.len(), &looped["sum"]["count"]), (4, &4.into()));
+        // Bodies sleep at least that long, and all wait for the longest.
+        assert!(looped["sum"]["body_ns"].as_u64().unwrap() >= 80_000_000);
+        // gcc combines the two barriers at the end of both.
+        let waited = |row: &Value| row["sum"]["exit_barrier_ns"].as_u64().unwrap();
+        assert!(waited(looped) + waited(region("parallel")) > 40_000_000, "{process}");
+        assert!(process["overhead"]["imbalance"].as_f64().unwrap() > 0.1, "{process}");
+        let graph = process["call_graph"].as_array().unwrap();
+        let depths: Vec<_> = graph.iter().map(|row| row["depth"].as_u64().unwrap()).collect();
+        assert_eq!(depths, [0, 1, 2]);
+        // The same of what was kept, also where the program is gone.
+        fs::remove_file(directory.path().join("program")).unwrap();
+        let kept = regions(directory.path(), &["kept", "--format", "json"]);
+        assert_eq!(text(&kept.stdout), read("report"));
+        let compared = regions(directory.path(), &["kept", "--against", "kept", "--format", "json"]);
+        let compared: Value = serde_json::from_slice(&compared.stdout).unwrap();
+        let rows = compared["against"]["processes"][0]["regions"].as_array().unwrap();
+        assert!(rows.len() == 3 && rows.iter().all(|row| row["then"] == row["now"] && !row["now"].is_null()));
+        let csv = regions(directory.path(), &["kept", "--format", "csv"]);
+        assert_eq!(text(&csv.stdout).lines().count(), 1 + 4 + 4 + 1);
+    }
+}
+
+#[test]
+fn signals_are_the_programs_own() {
+    let directory = compiled("gcc", UNEVEN, &["-fopenmp"]);
+    let output = regions(directory.path(), &["--", "./program", "k"]);
+    assert_eq!((output.status.signal(), text(&output.stdout)), (Some(15), "done\n"));
+    let report = text(&output.stderr);
+    assert!(report.starts_with("Regions of ./program k, ended by SIGTERM\n"), "{report}");
+    assert!(report.contains("loop") && report.contains(" program.c:1"), "{report}");
+}
+
+#[test]
+fn what_has_no_regions_is_told() {
+    let directory = compiled("gcc", "int main(void) { return 0; }", &[]);
+    let output = regions(directory.path(), &["-o", "kept", "--", "./program"]);
+    assert_eq!((output.status.code(), text(&output.stdout)), (Some(2), ""));
+    assert!(text(&output.stderr).starts_with("slimline: no region was met: "), "{}", text(&output.stderr));
+    assert!(!directory.path().join("kept").exists());
+    let directory = compiled("gcc", "int main(void) { return 0; }", &["-static", "-no-pie"]);
+    let output = regions(directory.path(), &["--", "./program"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains("is statically linked"), "{}", text(&output.stderr));
+}
+
+#[test]
+fn what_is_there_stays() {
+    let directory = compiled("gcc", UNEVEN, &["-fopenmp"]);
+    let path = |name: &str| directory.path().join(name);
+    fs::write(path("notes"), "mine").unwrap();
+    let run = |output: &str| regions(directory.path(), &["-o", output, "--", "./program"]);
+    let output = run("notes");
+    assert_eq!((output.status.code(), text(&output.stdout)), (Some(2), ""));
+    assert!(text(&output.stderr).contains("notes: is there already"), "{}", text(&output.stderr));
+    assert_eq!(fs::read_to_string(path("notes")).unwrap(), "mine");
+    assert_eq!(run("no/kept").status.code(), Some(2));
+    for _ in 0..2 {
+        assert_eq!(run("kept").status.code(), Some(0));
+    }
+    assert!(path("kept").is_file() && path("kept.old").is_file() && !path("kept.tmp").exists());
+    let whole = fs::read(path("kept")).unwrap();
+    fs::write(path("kept"), &whole[..whole.len() / 2]).unwrap();
+    for input in ["kept", "notes", "missing"] {
+        let output = regions(directory.path(), &[input]);
+        let said = text(&output.stderr);
+        assert!(output.status.code() == Some(2) && said.starts_with(&format!("slimline: {input}: ")), "{said}");
+        assert_eq!(said.lines().count(), 1);
+    }
+}
