@@ -36,6 +36,7 @@ pub mod pace;
 pub mod placement;
 pub mod places;
 pub mod quality;
+pub mod region_accesses;
 pub mod reuse;
 pub mod sampled_sharing;
 mod sequences;

@@ -5,8 +5,12 @@
 
 use rustc_hash::FxHashMap;
 
+use crate::full_trace::filter::is_called;
 use crate::full_trace::findings::Place;
 use crate::full_trace::regions::MemoryRange;
+
+/// Names that [`Origins::data_names`] tells.
+const MOST_NAMES: usize = 12;
 
 /// What accesses are cut by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -141,6 +145,21 @@ pub struct Data {
     pub largest_block_bytes: u64,
 }
 
+impl Data {
+    /// Whether that is its title, its name, its type, or where blocks are allocated; a variable's name may stand behind its file's:
+    /// `step.c:calls`. Files may leave out directories; `*` and `?` stand for others, as for `slimline trace --variable`.
+    pub fn is_called(&self, pattern: &str) -> bool {
+        let is_file = |pattern: &str, file: &str| is_called(pattern, file) || is_called(&format!("*/{pattern}"), file);
+        let Place { file, line, .. } = &self.allocated_at;
+        let of_file = |(of, name): (&str, &str)| {
+            is_file(of, file)
+                && if self.kind == DataKind::Heap { name == line.to_string() } else { is_called(name, &self.name) }
+        };
+        [&self.name, &self.type_name].iter().any(|name| is_called(pattern, name))
+            || !file.is_empty() && pattern.rsplit_once(':').is_some_and(of_file)
+    }
+}
+
 /// A thread of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Thread {
@@ -231,6 +250,31 @@ impl Origins {
     /// All threads, in the order of their first accesses.
     pub fn threads(&self) -> &[Thread] {
         &self.threads
+    }
+
+    /// Which of these names no data that was accessed is called, nor any member of it that was.
+    pub fn lacking<'a>(&self, names: &'a [String]) -> Vec<&'a str> {
+        let is_of = |name: &str, origin: &Origin| {
+            self.data[origin.data as usize].is_called(name) || is_called(name, self.name(origin.field))
+        };
+        let is_lacking = |name: &&String| !self.keys.iter().any(|origin| origin.accesses > 0 && is_of(name, origin));
+        names.iter().filter(is_lacking).map(String::as_str).collect()
+    }
+
+    /// What data can be asked for by, in words.
+    pub fn data_names(&self) -> String {
+        let mut names: Vec<&str> = self.data.iter().flat_map(|data| [data.name.as_str(), &data.type_name]).collect();
+        // Compilers have names of their own.
+        names.retain(|name| !name.is_empty() && !name.starts_with('.'));
+        names.sort_unstable();
+        names.dedup();
+        let more = names.len().saturating_sub(MOST_NAMES);
+        names.truncate(MOST_NAMES);
+        match (names.join(", "), more) {
+            (names, _) if names.is_empty() => "none with a name".to_owned(),
+            (names, 0) => names,
+            (names, more) => format!("{names} and {more} more"),
+        }
     }
 
     /// A name; the empty one where nothing is known.

@@ -8,7 +8,7 @@
 //! | `cost INSIDE_PS OUTSIDE_PS` | of counting an execution; missing where it could not be measured |
 //! | `watch START BYTES NAME` | range 0, 1, …; the first two hexadecimal, the name escaped as those of paths |
 //! | `unwatched COUNT` | ends of watching what was not watched |
-//! | `map START END OFFSET PATH` | code of a file; hexadecimal |
+//! | `map START END OFFSET x PATH`, `map START END OFFSET - PATH` | code of a file, or else; hexadecimal |
 //! | `code ADDRESS LINE FUNCTION FILE` | where code is in the source; hexadecimal, decimal, escaped; 0 and nothing where not known |
 //! | `thread NUMBER KERNEL_ID` | |
 //! | `path PARENT KIND code ADDRESS PART`, `path PARENT KIND name NAME` | path 1, 2, …; bytes of names that are no visible ASCII, and `%`, as `%XX` |
@@ -80,8 +80,9 @@ impl<W: Write> Writer<W> {
         self.line(format_args!("unwatched {unknown_ends}"))
     }
 
-    pub(crate) fn mapping(&mut self, start: u64, end: u64, offset: u64, path: &str) -> fmt::Result {
-        self.line(format_args!("map {start:x} {end:x} {offset:x} {path}"))
+    pub(crate) fn mapping(&mut self, [start, end, offset]: [u64; 3], is_code: bool, path: &str) -> fmt::Result {
+        let code = if is_code { 'x' } else { '-' };
+        self.line(format_args!("map {start:x} {end:x} {offset:x} {code} {path}"))
     }
 
     pub(crate) fn thread(&mut self, thread: Thread) -> fmt::Result {
@@ -215,9 +216,14 @@ pub fn read_all(bytes: &[u8]) -> Result<Vec<Profile>, ReadError> {
 fn take(line: &str, profile: &mut Profile) -> Option<()> {
     let (what, rest) = line.split_once(' ')?;
     if what == "map" {
-        let mut words = rest.splitn(4, ' ');
+        let mut words = rest.splitn(5, ' ');
         let (start, end, offset) = (hexadecimal(&mut words)?, hexadecimal(&mut words)?, hexadecimal(&mut words)?);
-        profile.mappings.push(Mapping { start, end, offset, path: words.next()?.to_owned() });
+        let is_code = match words.next()? {
+            "x" => true,
+            "-" => false,
+            _ => return None,
+        };
+        profile.mappings.push(Mapping { start, end, offset, is_code, path: words.next()?.to_owned() });
         return Some(());
     }
     let words = &mut rest.split(' ');
@@ -309,7 +315,8 @@ impl Profile {
             self.watched.iter().try_for_each(|watched| writer.watched(watched))?;
             writer.unwatched(self.unknown_ends)?;
             for mapping in &self.mappings {
-                writer.mapping(mapping.start, mapping.end, mapping.offset, &mapping.path)?;
+                let Mapping { start, end, offset, is_code, ref path } = *mapping;
+                writer.mapping([start, end, offset], is_code, path)?;
             }
             self.code.iter().try_for_each(|code| writer.code(code))?;
             self.threads.iter().try_for_each(|thread| writer.thread(*thread))?;

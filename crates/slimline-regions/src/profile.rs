@@ -27,7 +27,7 @@ pub struct Row {
     pub times: Times,
 }
 
-/// A stretch of the process's memory that has code of a file.
+/// A stretch of the process's memory that has what is in a file, and that it may not write.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mapping {
     /// Its first address.
@@ -36,6 +36,8 @@ pub struct Mapping {
     pub end: u64,
     /// Where it begins in the file, in bytes.
     pub offset: u64,
+    /// Its code may be executed. A translator may say so of no code.
+    pub is_code: bool,
     /// The file.
     pub path: String,
 }
@@ -97,7 +99,7 @@ pub struct Profile {
     pub lost_threads: u64,
     /// What counting an execution of a region cost; none where that could not be measured.
     pub cost: Option<Cost>,
-    /// Its code, when it ended.
+    /// Its code, and what else of files it may not write, when it ended.
     pub mappings: Vec<Mapping>,
     /// Where code of its regions is in the source, as far as that was looked up. The library does not: who started the process does.
     pub code: Vec<Code>,
@@ -136,7 +138,7 @@ impl Profile {
         (1..).map(PathId).zip(&self.nodes)
     }
 
-    /// The file that a code address is in, and where in it, in bytes. None where no file's code is there.
+    /// The file that a code address is in, and where in it, in bytes. None where no file is there.
     #[must_use]
     pub fn locate(&self, address: u64) -> Option<(&str, u64)> {
         let mapping = self.mappings.iter().find(|mapping| (mapping.start..mapping.end).contains(&address))?;

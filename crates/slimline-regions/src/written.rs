@@ -103,7 +103,8 @@ fn lines(ended: &Ended, to: Buffered, line: &mut [u8; LINE_BYTES]) -> fmt::Resul
     writer.end()?.flush()
 }
 
-/// The code of files in this process. None of them where the kernel doesn't say: then addresses have no module.
+/// What of files is in this process and is not written: their code, whatever a translator says of its rights. Nothing where the kernel
+/// doesn't say: then addresses have no module.
 fn mappings(writer: &mut Writer<Buffered>, bytes: &mut [u8; LINE_BYTES]) -> fmt::Result {
     let Ok(mut maps) = File::open("/proc/self/maps") else { return Ok(()) };
     let mut length = 0;
@@ -111,8 +112,8 @@ fn mappings(writer: &mut Writer<Buffered>, bytes: &mut [u8; LINE_BYTES]) -> fmt:
         length += more;
         let mut from = 0;
         while let Some(line) = bytes[from..length].iter().position(|byte| *byte == b'\n') {
-            if let Some((start, end, offset, path)) = mapping(&bytes[from..from + line]) {
-                writer.mapping(start, end, offset, path)?;
+            if let Some((range, is_code, path)) = mapping(&bytes[from..from + line]) {
+                writer.mapping(range, is_code, path)?;
             }
             from += line + 1;
         }
@@ -123,14 +124,14 @@ fn mappings(writer: &mut Writer<Buffered>, bytes: &mut [u8; LINE_BYTES]) -> fmt:
 }
 
 /// Of `START-END r-xp OFFSET DEVICE INODE PATH`.
-fn mapping(line: &[u8]) -> Option<(u64, u64, u64, &str)> {
+fn mapping(line: &[u8]) -> Option<([u64; 3], bool, &str)> {
     let line = std::str::from_utf8(line).ok()?;
     let path = &line[line.find('/')?..];
     let mut words = line.split(' ');
     let (start, end) = words.next()?.split_once('-')?;
-    words.next().filter(|rights| rights.contains('x'))?;
+    let rights = words.next().filter(|rights| !rights.contains('w'))?;
     let number = |text| u64::from_str_radix(text, 16).ok();
-    Some((number(start)?, number(end)?, number(words.next()?)?, path))
+    Some(([number(start)?, number(end)?, number(words.next()?)?], rights.contains('x'), path))
 }
 
 /// A path that is put together without allocating.
@@ -191,7 +192,9 @@ mod tests {
     #[test]
     fn code_of_files_is_told_from_other_memory() {
         let line = b"55d0c0001000-55d0c0002000 r-xp 00001000 08:01 1234                       /opt/a b/program";
-        assert_eq!(mapping(line), Some((0x55d0_c000_1000, 0x55d0_c000_2000, 0x1000, "/opt/a b/program")));
+        assert_eq!(mapping(line), Some(([0x55d0_c000_1000, 0x55d0_c000_2000, 0x1000], true, "/opt/a b/program")));
+        let line = b"4000000000-4000003000 r--p 00000000 fe:00 10                       /opt/program";
+        assert_eq!(mapping(line), Some(([0x40_0000_0000, 0x40_0000_3000, 0], false, "/opt/program")));
         assert_eq!(mapping(b"55d0c0001000-55d0c0002000 rw-p 00001000 08:01 1234 /opt/program"), None);
         assert_eq!(mapping(b"7ffe0000-7fff0000 r-xp 00000000 00:00 0    [vdso]"), None);
     }

@@ -237,7 +237,13 @@ fn written() -> Profile {
         cost: Some(Cost { inside_ps: 31_000, outside_ps: 44_500 }),
         watched: vec![Watched { start: 0x7f00, bytes: 0x1000, name: "a b".into() }],
         unknown_ends: 3,
-        mappings: vec![Mapping { start: 0x40_1000, end: 0x40_3000, offset: 0x1000, path: "/a b/program".into() }],
+        mappings: vec![Mapping {
+            start: 0x40_1000,
+            end: 0x40_3000,
+            offset: 0x1000,
+            is_code: true,
+            path: "/a b/program".into(),
+        }],
         code: vec![
             Code { address: 0x40_1200, function: "main(int, char**)".into(), file: "a b.c".into(), line: 7 },
             Code { address: 0x40_1234, ..Code::default() },

@@ -4,9 +4,8 @@ use std::fmt::Write as _;
 use std::ops::Range;
 
 use serde::Serialize;
-use slimline_analyze::full_trace::filter::is_called;
 use slimline_analyze::histogram::{half_is_in, histograms};
-use slimline_analyze::origins::Origins;
+use slimline_analyze::origins::{Data, Origins};
 use slimline_simulate::simulation::{Counts, Outcome};
 
 use crate::full_trace::known;
@@ -15,9 +14,6 @@ use crate::simulation::{AccessTrace, DataRow, csv_cell, data_row};
 /// Version of the JSON. 1: the first. 2: `extent_bytes` of variables, and offsets, are from the first byte that was accessed to the
 /// last one, not from the beginning of its part; parts have `bytes`.
 pub const HISTOGRAM_SCHEMA: u32 = 2;
-
-/// Names that an error tells.
-const MOST_NAMES: usize = 12;
 
 /// Everything `slimline histogram` shows, and its JSON.
 #[derive(Clone, Debug, Serialize)]
@@ -138,7 +134,10 @@ impl HistogramReport {
             cycles: counts.cycles,
             misses: path.iter().map(|&cache| counts.misses[cache].total()).collect(),
         };
-        let data = histograms(outcome, origins, extents).into_iter().map(|found| {
+        let is_wanted = |data: &Data| only.is_empty() || only.iter().any(|name| data.is_called(name));
+        let found = histograms(outcome, origins, extents).into_iter();
+        let found = found.filter(|found| is_wanted(&origins.data()[found.data as usize]));
+        let data = found.map(|found| {
             let data = &origins.data()[found.data as usize];
             let within = found.before_bytes..found.before_bytes + found.extent_bytes;
             let parts = found.parts.iter().map(|(start, of)| {
@@ -164,35 +163,12 @@ impl HistogramReport {
             (row.half_of_accesses_in, row.half_of_misses_in) = (accesses, misses);
             row
         });
-        let is_wanted = |row: &DataHistogram| only.is_empty() || only.iter().any(|name| row.is_called(name));
         Self {
             schema: HISTOGRAM_SCHEMA,
             trace,
             machine: machine.name.clone(),
             caches: path.iter().map(|&cache| machine.caches[cache].name.clone()).collect(),
-            data: data.filter(is_wanted).collect(),
-        }
-    }
-
-    /// Which of these no data is called.
-    pub fn lacking<'a>(&self, only: &'a [String]) -> Vec<&'a str> {
-        let is_lacking = |name: &&String| !self.data.iter().any(|row| row.is_called(name));
-        only.iter().filter(is_lacking).map(String::as_str).collect()
-    }
-
-    /// What data can be asked for by, in words.
-    pub fn names(origins: &Origins) -> String {
-        let mut names: Vec<&str> = origins.data().iter().map(|data| data.name.as_str()).collect();
-        names.extend(origins.data().iter().map(|data| data.type_name.as_str()));
-        names.retain(|name| !name.is_empty());
-        names.sort_unstable();
-        names.dedup();
-        let more = names.len().saturating_sub(MOST_NAMES);
-        names.truncate(MOST_NAMES);
-        match (names.join(", "), more) {
-            (names, _) if names.is_empty() => "none with a name".to_owned(),
-            (names, 0) => names,
-            (names, more) => format!("{names} and {more} more"),
+            data: data.collect(),
         }
     }
 
@@ -228,13 +204,5 @@ impl DataHistogram {
     fn place(&self) -> Option<String> {
         let position = self.data.allocated_at.as_ref()?;
         Some(format!("{}:{}", position.file.as_deref()?, position.line?))
-    }
-
-    /// Whether that is its title, its name, its type, or where it is allocated, which may leave out directories; `*` and `?` stand for
-    /// others, as for `slimline trace --variable`.
-    fn is_called(&self, pattern: &str) -> bool {
-        let is_place = |own: String| is_called(pattern, &own) || is_called(&format!("*/{pattern}"), &own);
-        let names = [self.name.as_deref(), self.data.type_name.as_deref()];
-        names.into_iter().flatten().any(|name| is_called(pattern, name)) || self.place().is_some_and(is_place)
     }
 }

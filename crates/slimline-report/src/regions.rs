@@ -1,8 +1,9 @@
 //! OpenMP regions of a run, as `slimline regions` shows them.
 
+mod accesses;
 mod comparison;
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use serde::Serialize;
 use slimline_regions::{
@@ -10,6 +11,8 @@ use slimline_regions::{
 };
 use slimline_trace::session::End;
 
+use self::accesses::ByRegion;
+pub use self::accesses::{AccessCounts, ChosenBy, ChosenRow, DataAccesses, RegionData, TracedRegions};
 pub use self::comparison::{ComparedProcess, ComparedRegion, ComparedRun, ComparedTimes, Comparison};
 use crate::full_trace::ProgramEnd;
 use crate::simulation::csv_cell;
@@ -26,7 +29,9 @@ pub struct RegionsReport {
     pub command: Vec<String>,
     /// How it ended, where that is known.
     pub ended: Option<ProgramEnd>,
-    /// Its processes that met regions, by their numbers.
+    /// Data whose accesses are told by regions, where the run was traced.
+    pub data: Option<RegionData>,
+    /// Its processes that met regions, or accessed data, by their numbers.
     pub processes: Vec<RegionsProcess>,
     /// The same beside an earlier run, where one was asked for.
     pub against: Option<Comparison>,
@@ -60,6 +65,8 @@ pub struct RegionsProcess {
     pub outside_ns: u64,
     /// Regions within regions, parents before their children.
     pub call_graph: Vec<PathRow>,
+    /// Accesses in no region.
+    pub outside_accesses: Vec<DataAccesses>,
 }
 
 /// What counting cost.
@@ -132,6 +139,10 @@ pub struct RegionRow {
     pub threads: Vec<(u32, RegionTimes)>,
     /// Over all threads.
     pub sum: RegionTimes,
+    /// Accesses, with those in the regions within, where the run was traced.
+    pub accesses: Vec<DataAccesses>,
+    /// The same without.
+    pub exclusive_accesses: Vec<DataAccesses>,
 }
 
 /// What a region is, and where.
@@ -192,19 +203,46 @@ pub struct PathRow {
 impl RegionsReport {
     /// Of the profiles of a run's processes.
     #[must_use]
-    pub fn new(mut profiles: Vec<Profile>, mut missing: Vec<String>) -> Self {
-        profiles.sort_by_key(|profile| profile.process);
+    pub fn new(profiles: Vec<Profile>, missing: Vec<String>) -> Self {
+        Self::of(profiles, missing, None)
+    }
+
+    /// The same of a run that was traced.
+    #[must_use]
+    pub fn traced(profiles: Vec<Profile>, missing: Vec<String>, traced: &TracedRegions<'_>) -> Self {
+        Self::of(profiles, missing, Some(traced))
+    }
+
+    fn of(profiles: Vec<Profile>, mut missing: Vec<String>, traced: Option<&TracedRegions<'_>>) -> Self {
+        profiles.iter().for_each(|profile| missing.extend(lost(profile)));
         let run = profiles.iter().find_map(|profile| profile.run.clone());
         let end = run.as_ref().map(|run| match run.ended {
             Ended::Status(status) => End::Exited { status },
             Ended::Signal(signal) => End::Signaled { signal },
         });
-        profiles.iter().for_each(|profile| missing.extend(lost(profile)));
+        let mut processes = Vec::new();
+        for (profile, traced) in each_process(profiles, traced) {
+            let (row, lost) = RegionsProcess::of(profile, traced);
+            if lost > 0 {
+                missing.push(format!("process {}: regions of {lost} accesses, which its profile has not", row.pid));
+            }
+            processes.push(row);
+        }
         Self {
             schema: REGIONS_SCHEMA,
-            command: run.map(|run| run.command).unwrap_or_default(),
+            command: run.map(|run| run.command).or_else(|| Some(traced?.command.to_vec())).unwrap_or_default(),
             ended: end.and_then(ProgramEnd::of),
-            processes: profiles.into_iter().map(RegionsProcess::of).collect(),
+            data: traced.map(|traced| RegionData {
+                machine: traced.machine.name.clone(),
+                caches: traced
+                    .machine
+                    .path(false)
+                    .iter()
+                    .map(|&cache| traced.machine.caches[cache].name.clone())
+                    .collect(),
+                chosen: traced.chosen.to_vec(),
+            }),
+            processes,
             against: None,
             missing,
         }
@@ -223,34 +261,82 @@ impl RegionsReport {
         serde_json::to_string_pretty(self).unwrap_or_default() + "\n"
     }
 
-    /// As CSV: a row for each region and thread. Phases that a kind does not have are empty.
+    /// As CSV: a row for each region and thread, and where the run was traced for each data chosen. Phases that a kind does not have are
+    /// empty.
     #[must_use]
     pub fn csv(&self) -> String {
-        let mut out = String::from(
-            "pid,region,kind,name,function,file,line,last_line,part,thread,exec_count,exec_ns,exclusive_ns,body_ns,enter_ns,\
-             exit_barrier_ns,exit_ns\n",
-        );
+        let times = "exec_count,exec_ns,exclusive_ns,body_ns,enter_ns,exit_barrier_ns,exit_ns";
+        let columns = match &self.data {
+            None => times.to_owned(),
+            Some(data) => {
+                let misses: String = data.caches.iter().map(|name| csv_cell(&format!("{name} misses")) + ",").collect();
+                format!("data,within,loads,stores,bytes,{misses}from_afar,cycles")
+            }
+        };
+        let mut out = format!("pid,region,kind,name,function,file,line,last_line,part,thread,{columns}\n");
         for process in &self.processes {
             for region in &process.regions {
-                let RegionPlace { kind, name, function, file, line, last_line, part, address: _ } = &region.at;
-                let text = |text: &Option<String>| csv_cell(text.as_deref().unwrap_or_default());
-                let number = |number: &Option<u32>| number.map(|number| number.to_string()).unwrap_or_default();
-                let (name, function, file) = (text(name), text(function), text(file));
-                let (line, last_line) = (number(line), number(last_line));
-                for (thread, times) in &region.threads {
-                    let RegionTimes { count, exec_ns, exclusive_ns, .. } = times;
-                    let phases = [times.body_ns, times.enter_ns, times.exit_barrier_ns, times.exit_ns];
-                    let phases = phases.map(|ns| ns.map(|ns| ns.to_string()).unwrap_or_default()).join(",");
-                    out += &format!(
-                        "{},{},{kind},{name},{function},{file},{line},{last_line},{part},{thread},{count},{exec_ns},\
-                         {exclusive_ns},{phases}\n",
-                        process.pid, region.number
-                    );
+                let start = format!("{},{},{}", process.pid, region.number, region.at.csv());
+                match &self.data {
+                    None => region.threads.iter().for_each(|(thread, times)| {
+                        out += &format!("{start},{thread},{}\n", times.csv());
+                    }),
+                    Some(data) => {
+                        let both = [(&region.accesses, "with"), (&region.exclusive_accesses, "without")];
+                        both.iter()
+                            .for_each(|(all, within)| all.iter().for_each(|of| out += &of.csv(data, &start, within)));
+                    }
                 }
+            }
+            if let Some(data) = &self.data {
+                let start = format!("{},,outside,,,,,,", process.pid);
+                process.outside_accesses.iter().for_each(|of| out += &of.csv(data, &start, "without"));
             }
         }
         out
     }
+}
+
+impl RegionPlace {
+    fn csv(&self) -> String {
+        let Self { kind, name, function, file, line, last_line, part, address: _ } = self;
+        let text = |text: &Option<String>| csv_cell(text.as_deref().unwrap_or_default());
+        let number = |number: &Option<u32>| number.map(|number| number.to_string()).unwrap_or_default();
+        let (name, function, file) = (text(name), text(function), text(file));
+        format!("{kind},{name},{function},{file},{},{},{part}", number(line), number(last_line))
+    }
+}
+
+impl RegionTimes {
+    fn csv(&self) -> String {
+        let Self { count, exec_ns, exclusive_ns, body_ns, enter_ns, exit_barrier_ns, exit_ns } = self;
+        let phases = [body_ns, enter_ns, exit_barrier_ns, exit_ns];
+        let phases = phases.map(|ns| ns.map(|ns| ns.to_string()).unwrap_or_default()).join(",");
+        format!("{count},{exec_ns},{exclusive_ns},{phases}")
+    }
+}
+
+/// Each process with its profile, and with its number in the trace, where it is in one. Those that met no region wrote none.
+fn each_process<'a>(
+    profiles: Vec<Profile>,
+    traced: Option<&'a TracedRegions<'a>>,
+) -> Vec<(Profile, Option<(&'a TracedRegions<'a>, u32)>)> {
+    let mut by_pid: BTreeMap<u32, Profile> = profiles.into_iter().map(|profile| (profile.process, profile)).collect();
+    let mut all = Vec::new();
+    // A program that a process became wrote the profile: it is the last of that number.
+    for (traced, &(process, pid)) in
+        traced.iter().flat_map(|traced| traced.pids.iter().rev().map(move |pid| (*traced, pid)))
+    {
+        let accesses_any = || traced.accesses.keys().any(|accessor| accessor.process == process);
+        let own = by_pid.remove(&pid);
+        if own.is_some() || accesses_any() {
+            let profile = own.unwrap_or_else(|| Profile { process: pid, ..Profile::default() });
+            all.push((profile, Some((traced, process))));
+        }
+    }
+    all.extend(by_pid.into_values().map(|profile| (profile, None)));
+    all.sort_by_key(|(profile, traced)| (profile.process, traced.map(|(_, process)| process)));
+    all
 }
 
 /// What a profile lacks, in words.
@@ -273,8 +359,9 @@ fn lost(profile: &Profile) -> Vec<String> {
 }
 
 impl RegionsProcess {
-    fn of(profile: Profile) -> Self {
-        let (mut profile, _) = one_by_source(&profile);
+    /// Of a profile, and with the number in the trace of the process whose it is, how many accesses are of no region that is known.
+    fn of(profile: Profile, traced: Option<(&TracedRegions<'_>, u32)>) -> (Self, u64) {
+        let (mut profile, new) = one_by_source(&profile);
         let cost = profile.cost;
         let Subtracted { executions, cost_ns } = profile.subtract_cost();
         let whole_ns = profile.duration_ns.saturating_mul(profile.threads.len() as u64);
@@ -283,6 +370,10 @@ impl RegionsProcess {
             tables.iter().enumerate().map(|(place, table)| (&table.region, place + 1)).collect();
         let analyzed = OverheadReport::of(&profile);
         let number_of = |path| profile.node(path).map_or(0, |node| numbers[&node.region]);
+        let by_region = traced.map(|(traced, process)| {
+            let region_of = |path| number_of(path).saturating_sub(1);
+            ByRegion::of(traced, process, (&profile, &new), (tables.len(), region_of))
+        });
         let mut overheads: Vec<OverheadRow> = analyzed
             .regions
             .iter()
@@ -299,7 +390,12 @@ impl RegionsProcess {
         let mut regions: Vec<RegionRow> =
             (1..).zip(&tables).map(|(number, table)| row(&profile, (number, table), whole_ns)).collect();
         regions.sort_by_key(|row| std::cmp::Reverse(row.sum.exclusive_ns));
-        Self {
+        for row in &mut regions {
+            if let Some(by_region) = &by_region {
+                [row.accesses, row.exclusive_accesses] = by_region.region(row.number);
+            }
+        }
+        let process = Self {
             pid: profile.process,
             program: profile.mappings.first().map(|mapping| mapping.path.clone()).unwrap_or_default(),
             duration_ns: profile.duration_ns,
@@ -311,7 +407,9 @@ impl RegionsProcess {
             regions,
             outside_ns: whole_ns.saturating_sub(in_regions).saturating_sub(cost_ns),
             call_graph,
-        }
+            outside_accesses: by_region.as_ref().map(ByRegion::outside).unwrap_or_default(),
+        };
+        (process, by_region.map_or(0, |by_region| by_region.lost))
     }
 }
 
@@ -365,6 +463,8 @@ fn row(profile: &Profile, (number, table): (usize, &Table), whole_ns: u64) -> Re
         share: if whole_ns == 0 { 0.0 } else { sum.exclusive_ns as f64 / whole_ns as f64 },
         threads: table.threads.iter().map(|(thread, of)| (*thread, times(kind, of))).collect(),
         sum,
+        accesses: Vec::new(),
+        exclusive_accesses: Vec::new(),
     }
 }
 

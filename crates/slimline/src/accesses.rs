@@ -43,6 +43,8 @@ pub(crate) struct Accesses {
     /// Which part of what all threads but the busiest accessed they did while another one was at it; none where threads are not told, or
     /// there is one.
     pub(crate) overlap: Option<f64>,
+    /// Numbers of processes in the trace, and in the system, in the order in which they began.
+    pub(crate) pids: Vec<(u32, u32)>,
     pub(crate) ended: Ended,
 }
 
@@ -50,6 +52,11 @@ pub(crate) struct Accesses {
 pub(crate) struct Ended(Option<TraceOutcome>);
 
 impl Ended {
+    /// The program's run, if one ran for it.
+    pub(crate) fn outcome(&self) -> Option<&TraceOutcome> {
+        self.0.as_ref()
+    }
+
     /// The exit status, now that the report was written, or could not be; where a program ran for it, this process ends here
     /// ([`end_as`]).
     pub(crate) fn status(&self, written: anyhow::Result<()>) -> anyhow::Result<u8> {
@@ -87,15 +94,30 @@ pub(crate) fn read_with_parts(
     bytes: NonZeroU64,
     consumer: &mut dyn Consumer,
 ) -> anyhow::Result<Accesses> {
-    if !tells_data(input) {
-        must_be_there(input)?;
-        bail!(
-            "{}: tells no data, or not where in it: compile the program with slimline cc, gcc or cargo, and have its accesses \
-             written by slimline trace -o DIR -- COMMAND",
-            input.trace().display()
-        );
-    }
+    must_tell_data(input)?;
     attributed(input, AttributedAccesses::with_parts(bytes), consumer)
+}
+
+/// The same with regions of threads, and which of these ranges of memory, by first byte and bytes, each access is to.
+pub(crate) fn read_by_regions(
+    input: &AccessInput,
+    ranges: &[(u64, u64)],
+    consumer: &mut dyn Consumer,
+) -> anyhow::Result<Accesses> {
+    must_tell_data(input)?;
+    attributed(input, AttributedAccesses::new().by_regions_and_ranges(ranges), consumer)
+}
+
+fn must_tell_data(input: &AccessInput) -> anyhow::Result<()> {
+    if tells_data(input) {
+        return Ok(());
+    }
+    must_be_there(input)?;
+    bail!(
+        "{}: tells no data, or not where in it: compile the program with slimline cc, gcc or cargo, and have its accesses \
+         written by slimline trace -o DIR -- COMMAND",
+        input.trace().display()
+    );
 }
 
 /// Whether the accesses come with what they are of, as ours do; other tools tell addresses.
@@ -172,7 +194,8 @@ fn recorded(
         bail!("{}: {why}", directory.display());
     }
     trace.threads = Some(origins.threads().len() as u64);
-    Ok(Accesses { trace, origins, overlap, ended: Ended(None) })
+    let pids = recording.info().processes.iter().map(|process| (process.number, process.pid)).collect();
+    Ok(Accesses { trace, origins, overlap, pids, ended: Ended(None) })
 }
 
 /// Where a recorded trace's pages and threads were.
@@ -341,7 +364,13 @@ mod tests {
         recorder
             .take(Event::End(ProcessEnd { process: 0, losses, failure: None, is_alive: false, no_allocator: None }))
             .unwrap();
-        let outcome = TraceOutcome { end: End::Exited { status: 0 }, processes: 1, windows: None, stopped_early: None };
+        let outcome = TraceOutcome {
+            end: End::Exited { status: 0 },
+            processes: 1,
+            windows: None,
+            stopped_early: None,
+            profiles: Vec::new(),
+        };
         recorder.finish(&outcome).1.unwrap();
     }
 

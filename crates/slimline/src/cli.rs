@@ -12,10 +12,10 @@ use slimline_collect::{ColumnMap, DEFAULT_BUDGET_PPM, DEFAULT_BURST_INSTRUCTIONS
 
 pub(crate) use self::accesses::{
     AccessInput, Histogram, Layout, Learn, ObjectInput, PictureFormat, Place, Reuse, Share, Simulate, TableFormat,
-    TraceFormat,
+    TraceFormat, size,
 };
 pub(crate) use self::collector::{CollectorOptions, TraceCollector};
-pub(crate) use self::regions::Regions;
+pub(crate) use self::regions::{Regions, address};
 
 /// Name of the hidden subcommand that runs the calibration loop.
 pub(crate) const CALIBRATE: &str = "calibration-loop";
@@ -316,6 +316,9 @@ pub(crate) struct Trace {
     /// Begin untraced; the program says when, by slimline_start() (slimline header)
     #[arg(long, conflicts_with = "replay")]
     pub(crate) paused: bool,
+    /// Tell OpenMP's regions, too, and memory that the program has watched: `slimline regions DIR` then tells accesses by these
+    #[arg(long, requires = "output")]
+    pub(crate) regions: bool,
     /// Count only accesses in functions of this name, or inlined into them; `*` and `?` stand for others. Several: in one
     /// of them
     #[arg(long = "function", value_name = "GLOB")]

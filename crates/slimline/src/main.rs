@@ -13,7 +13,8 @@ mod made_tables;
 mod object_graph;
 mod pipeline;
 mod progress;
-mod region_code;
+mod region_data;
+mod region_profiles;
 mod tracing;
 
 use std::fmt::Display;

@@ -162,6 +162,11 @@ impl AttributedAccesses {
         self
     }
 
+    /// Whether regions are told.
+    pub fn tells_regions(&self) -> bool {
+        self.regions.is_some()
+    }
+
     /// Has blocks of one site told apart by the functions that called for them.
     pub fn by_callers(mut self) -> Self {
         self.blocks.follow_calls();

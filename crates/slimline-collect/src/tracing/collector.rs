@@ -1,6 +1,6 @@
 //! Who makes a program's records.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io;
 use std::os::unix::process::CommandExt;
@@ -36,20 +36,25 @@ impl TraceCollector {
         matches!(self, Self::Translated { .. })
     }
 
-    /// What starts a program, which sees `name` as its own; the translator's plugin, and what that reads, is put into `directory`,
-    /// where rings are.
-    pub(super) fn command(&self, directory: &Path, program: &Path, name: &OsStr) -> io::Result<Command> {
+    /// What starts a program, which sees `name` as its own and has `variables` in its environment; the translator's plugin, and what
+    /// that reads, is put into `directory`, where rings are.
+    pub(super) fn command(
+        &self,
+        directory: &Path,
+        (program, name): (&Path, &OsStr),
+        variables: &[(&str, OsString)],
+    ) -> io::Result<Command> {
         match self {
             Self::Instrumented => {
                 let mut command = Command::new(program);
-                command.arg0(name);
+                command.arg0(name).envs(variables.iter().cloned());
                 Ok(command)
             }
             Self::Translated { qemu, allocators, values } => {
                 fs::write(directory.join(ALLOCATORS_FILE), Allocators::new(allocators).file())?;
                 let (file, before) = program::as_started(program)?;
                 let name = if before.is_empty() { name } else { file.as_os_str() };
-                let mut command = qemu.command(directory, (&file, name), *values)?;
+                let mut command = qemu.command(directory, (&file, name), variables, *values)?;
                 command.args(before);
                 Ok(command)
             }

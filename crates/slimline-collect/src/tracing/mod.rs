@@ -35,7 +35,8 @@ use self::windows::WindowClock;
 use crate::clock::monotonic_ns;
 use crate::pid_namespace::check_proc;
 use crate::record::check_file_size_limit;
-use crate::run_directory::RunDirectory;
+use crate::regions::{self, WrittenProfile};
+use crate::run_directory::{Library, RunDirectory};
 use crate::signals::{self, HeldSignals};
 use crate::until::{Until, wait};
 use crate::{RecordError, program};
@@ -115,6 +116,8 @@ pub struct TracePlan {
     pub windows: Option<Windows>,
     /// Programs begin untraced, until they ask for it.
     pub is_paused: bool,
+    /// A library is preloaded that times OpenMP's regions, and tells the stream of them.
+    pub with_regions: bool,
 }
 
 /// The end of a process' trace.
@@ -220,6 +223,8 @@ pub struct TraceOutcome {
     pub windows: Option<u32>,
     /// Why not all was taken.
     pub stopped_early: Option<io::Error>,
+    /// What processes wrote of their regions, if that was asked for.
+    pub profiles: Vec<WrittenProfile>,
 }
 
 impl TraceOutcome {
@@ -265,9 +270,13 @@ pub fn trace(
 ) -> Result<TraceOutcome, RecordError> {
     let (name, arguments, program) = startable(command)?;
     signals::survive_file_size_limit().map_err(RecordError::system("can't handle signals"))?;
-    let run = RunDirectory::without_library()?;
+    let run = match plan.with_regions {
+        true => RunDirectory::with(Library::Regions)?,
+        false => RunDirectory::without_library()?,
+    };
     let held = HeldSignals::hold().map_err(RecordError::system("can't handle signals"))?;
-    let started = collector.command(run.path(), &program, name);
+    let preloaded = plan.with_regions.then(|| regions::variables(&run));
+    let started = collector.command(run.path(), (&program, name), preloaded.as_ref().map_or(&[], |all| all));
     let mut started = started.map_err(RecordError::system("can't write the plugin"))?;
     started.args(arguments).env(DIRECTORY_VARIABLE, run.path()).env_remove(PAUSED_VARIABLE);
     if plan.is_paused {
@@ -289,9 +298,15 @@ pub fn trace(
     if taken.is_ok() {
         taken = rings.finish(sink);
     }
-    drop(held);
     let windows = clock.map(|clock| clock.windows());
-    Ok(TraceOutcome { end, processes: rings.processes(), windows, stopped_early: taken.err() })
+    let profiles = if plan.with_regions { regions::written_in(run.path()) } else { Ok(Vec::new()) };
+    let profiles = profiles.map_err(RecordError::system("can't read the run directory"))?;
+    let processes = rings.processes();
+    if plan.with_regions && run.is_in_use() {
+        run.leave_library();
+    }
+    drop(held);
+    Ok(TraceOutcome { end, processes, windows, stopped_early: taken.err(), profiles })
 }
 
 /// Hands on what there is until the command ends.

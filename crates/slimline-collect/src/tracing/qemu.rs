@@ -1,6 +1,6 @@
 //! QEMU's user mode, which runs a program as it is and tells our plugin of its accesses.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -64,12 +64,13 @@ impl Qemu {
         if lists(&help.stdout) || lists(&help.stderr) { Ok(Self(path)) } else { Err(QemuError::WithoutPlugins(path)) }
     }
 
-    /// What runs a program under it, with the plugin in `directory`, where rings are. `name` is what the program sees as its own; values
-    /// are told if they are wanted.
+    /// What runs a program under it, with the plugin in `directory`, where rings are. `name` is what the program sees as its own, and
+    /// `variables` are in its environment alone; values are told if they are wanted.
     pub(super) fn command(
         &self,
         directory: &Path,
         (program, name): (&Path, &OsStr),
+        variables: &[(&str, OsString)],
         with_values: bool,
     ) -> io::Result<Command> {
         let plugin = directory.join(PLUGIN_FILE);
@@ -81,6 +82,11 @@ impl Qemu {
             true => command.env(VALUES_VARIABLE, "1"),
             false => command.env_remove(VALUES_VARIABLE),
         };
+        for (variable, value) in variables {
+            let mut set = OsString::from(format!("{variable}="));
+            set.push(value);
+            command.arg("-E").arg(set);
+        }
         command.arg("-0").arg(name).arg(program);
         Ok(command)
     }

@@ -4,14 +4,16 @@ use std::fmt::{self, Write};
 
 use slimline_trace::escape::plain;
 
-use super::number::{count, duration, percent, plural, plural_of};
+use super::number::{self, count, duration, percent, plural, plural_of};
 use super::table::{Column, Rows, shorten_end, shorten_path};
 use super::{DIM, HEADING, STRONG, WIDTH};
 use crate::regions::{
-    ComparedProcess, ComparedRegion, ComparedRun, ComparedTimes, Comparison, OverheadShares, PathRow, RegionPlace,
-    RegionRow, RegionTimes, RegionsProcess, RegionsReport, SpeedUp,
+    AccessCounts, ChosenBy, ComparedProcess, ComparedRegion, ComparedRun, ComparedTimes, Comparison, DataAccesses,
+    OverheadShares, PathRow, RegionData, RegionPlace, RegionRow, RegionTimes, RegionsProcess, RegionsReport, SpeedUp,
 };
 
+/// Columns of the name of data.
+const NAME_COLUMNS: usize = 14;
 /// Columns of where a region is.
 const PLACE_COLUMNS: usize = 44;
 
@@ -37,15 +39,55 @@ pub fn regions(out: &mut impl Write, report: &RegionsReport, most: usize) -> fmt
     if let Some(comparison) = &report.against {
         compared(out, comparison, most)?;
     }
+    if let Some(data) = &report.data {
+        chosen(out, data)?;
+    }
     for process in &report.processes {
         writeln!(out)?;
-        self::process(out, process, most)?;
+        self::process(out, process, report.data.as_ref(), most)?;
     }
     Ok(())
 }
 
-fn process(out: &mut impl Write, process: &RegionsProcess, most: usize) -> fmt::Result {
+/// The data whose accesses are told, as the head of ompP's reports has it.
+fn chosen(out: &mut impl Write, data: &RegionData) -> fmt::Result {
+    writeln!(out, "Accesses to memory, each told apart; misses and cycles of {}", plain(&data.machine))?;
+    if data.chosen.is_empty() {
+        return Ok(());
+    }
+    let columns = [
+        Column::Shortened("data", NAME_COLUMNS),
+        Column::Number("from"),
+        Column::Number("to"),
+        Column::Number("bytes"),
+        Column::Number("off at start, end"),
+        Column::Shortened("is", PLACE_COLUMNS),
+    ];
+    let mut rows = Rows::new(&columns, false);
+    for row in &data.chosen {
+        let nothing = || "–".to_owned();
+        let of = if row.of.is_empty() { "not accessed".to_owned() } else { plain(&row.of.join(", ")) };
+        rows.push(vec![
+            plain(&row.name),
+            row.start.clone().unwrap_or_else(nothing),
+            row.end.clone().unwrap_or_else(nothing),
+            row.bytes.map_or_else(nothing, count),
+            format!("{}, {}", row.start_imprecision, row.end_imprecision),
+            match row.by {
+                ChosenBy::Program => format!("watched by process {}: {of}", row.pid.unwrap_or(0)),
+                ChosenBy::Name | ChosenBy::Address => of,
+            },
+        ]);
+    }
+    rows.write(out, 2)
+}
+
+fn process(out: &mut impl Write, process: &RegionsProcess, data: Option<&RegionData>, most: usize) -> fmt::Result {
     let RegionsProcess { pid, program, duration_ns, threads, .. } = process;
+    if process.regions.is_empty() {
+        writeln!(out, "{STRONG}Process {pid}{STRONG:#} met no region")?;
+        return outside(out, process, data);
+    }
     writeln!(
         out,
         "{STRONG}Process {pid}{STRONG:#} {}: {}, {}",
@@ -66,7 +108,49 @@ fn process(out: &mut impl Write, process: &RegionsProcess, most: usize) -> fmt::
     shares(out, process, most)?;
     overheads(out, process, most)?;
     call_graph(out, process, most)?;
-    tables(out, process, most)
+    tables(out, process, data, most)?;
+    outside(out, process, data)
+}
+
+/// Accesses in no region.
+fn outside(out: &mut impl Write, process: &RegionsProcess, data: Option<&RegionData>) -> fmt::Result {
+    let Some(data) = data.filter(|_| !process.outside_accesses.is_empty()) else { return Ok(()) };
+    writeln!(out, "\n{HEADING}Outside of regions{HEADING:#}")?;
+    accesses(out, &process.outside_accesses, data)
+}
+
+/// Accesses by data and thread.
+fn accesses(out: &mut impl Write, all: &[DataAccesses], data: &RegionData) -> fmt::Result {
+    let names: Vec<String> = data.caches.iter().map(|cache| format!("{} misses", plain(cache))).collect();
+    let is_far = all.iter().any(|of| of.sum.from_afar > 0);
+    let mut columns = vec![
+        Column::Shortened("data", NAME_COLUMNS),
+        Column::Number("TID"),
+        Column::Number("loads"),
+        Column::Number("stores"),
+        Column::Number("bytes"),
+    ];
+    columns.extend(names.iter().map(|name| Column::Number(name)));
+    columns.extend(is_far.then_some(Column::Number("from afar")));
+    columns.push(Column::Number("cycles"));
+    let mut rows = Rows::new(&columns, false);
+    for of in all {
+        let name = plain(data.name(of.chosen));
+        let mut push = |name: &str, thread: String, counts: &AccessCounts| {
+            let AccessCounts { loads, stores, bytes, misses, from_afar, cycles } = counts;
+            let mut cells = vec![name.to_owned(), thread, count(*loads), count(*stores), number::bytes(*bytes)];
+            cells.extend(misses.iter().map(|misses| count(*misses)));
+            cells.extend(is_far.then(|| count(*from_afar)));
+            cells.push(count(*cycles));
+            rows.push(cells);
+        };
+        for (place, (thread, counts)) in of.threads.iter().enumerate() {
+            let thread = thread.map_or_else(|| "–".to_owned(), |thread| thread.to_string());
+            push(if place == 0 { &name } else { "" }, thread, counts);
+        }
+        push("", "SUM".to_owned(), &of.sum);
+    }
+    rows.write(out, 2)
 }
 
 fn compared(out: &mut impl Write, comparison: &Comparison, most: usize) -> fmt::Result {
@@ -268,7 +352,7 @@ fn unit(largest_ns: u64) -> (&'static str, f64) {
     }
 }
 
-fn tables(out: &mut impl Write, process: &RegionsProcess, most: usize) -> fmt::Result {
+fn tables(out: &mut impl Write, process: &RegionsProcess, data: Option<&RegionData>, most: usize) -> fmt::Result {
     for row in process.regions.iter().take(most) {
         let (unit, ns) = unit(row.sum.exec_ns);
         writeln!(out, "\n{HEADING}{}{HEADING:#} {} {DIM}(times in {unit}){DIM:#}", title(row), place(&row.at))?;
@@ -292,6 +376,9 @@ fn tables(out: &mut impl Write, process: &RegionsProcess, most: usize) -> fmt::R
         row.threads.iter().for_each(|(thread, times)| push(thread.to_string(), times));
         push("SUM".to_owned(), &row.sum);
         rows.write(out, 2)?;
+        if let Some(data) = data.filter(|_| !row.accesses.is_empty()) {
+            accesses(out, &row.accesses, data)?;
+        }
     }
     let hidden = process.regions.len().saturating_sub(most);
     if hidden > 0 {
@@ -332,7 +419,7 @@ mod tests {
             run: Some(Run { ended: Ended::Signal(11), command: vec!["./sum".into(), "9".into()] }),
             duration_ns: 100 * MS,
             cost: Some(Cost { inside_ps: 0, outside_ps: 0 }),
-            mappings: vec![Mapping { start: 0, end: 1000, offset: 0, path: "/opt/sum".into() }],
+            mappings: vec![Mapping { start: 0, end: 1000, offset: 0, is_code: true, path: "/opt/sum".into() }],
             code: vec![
                 code(16, 10, "main"),
                 code(32, 12, "main._omp_fn.0"),

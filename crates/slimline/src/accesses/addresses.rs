@@ -53,6 +53,7 @@ fn of_nobody(input: &AccessInput, consumer: &mut dyn Consumer) -> anyhow::Result
         trace: AccessTrace { file, format, ..AccessTrace::default() },
         origins: Origins::default(),
         overlap: None,
+        pids: Vec::new(),
         ended: Ended(None),
     })
 }
@@ -86,7 +87,7 @@ fn of_threads(directory: &Path, consumer: &mut dyn Consumer) -> anyhow::Result<A
         missing: missing(&losses),
         ..AccessTrace::default()
     };
-    Ok(Accesses { trace, origins, overlap, ended: Ended(None) })
+    Ok(Accesses { trace, origins, overlap, pids: Vec::new(), ended: Ended(None) })
 }
 
 /// What is missing of such a trace, in words.

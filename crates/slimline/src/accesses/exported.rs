@@ -53,7 +53,7 @@ pub(super) fn read(directory: &Path, consumer: &mut dyn Consumer) -> anyhow::Res
     let threads = Some(origins.threads().len() as u64);
     let trace =
         AccessTrace { file: directory.display().to_string(), format: "export", threads, ..AccessTrace::default() };
-    Ok(Accesses { trace, origins, overlap: None, ended: Ended(None) })
+    Ok(Accesses { trace, origins, overlap: None, pids: Vec::new(), ended: Ended(None) })
 }
 
 /// Files of accesses, in their order.

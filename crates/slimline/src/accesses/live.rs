@@ -38,6 +38,7 @@ pub(super) fn read(
 ) -> anyhow::Result<Accesses> {
     let command = &input.command;
     let collector = collector(&input.collecting, command, false)?;
+    let plan = TracePlan { with_regions: accesses.tells_regions(), ..TracePlan::default() };
     let mut live = Live {
         taken: Taken { accesses, interleaver: Interleaver::new(consumer), stretch: Vec::new(), nodes: HashMap::new() },
         homes: PageHomes::of_this_machine(),
@@ -56,8 +57,8 @@ pub(super) fn read(
     }
     let store = FileStore::new(&Disk);
     let mut sink = WithMadeTables::new(&mut live, &store);
-    let outcome = slimline_collect::trace(command, &collector, TracePlan::default(), &mut sink)?;
-    let Live { taken, program, decoder, mut missing, stamps_back, homes, .. } = live;
+    let outcome = slimline_collect::trace(command, &collector, plan, &mut sink)?;
+    let Live { taken, program, decoder, mut missing, stamps_back, homes, pids, .. } = live;
     let overlap = taken.interleaver.finish();
     missing.extend(killed(outcome.end));
     missing.extend(unordered(stamps_back));
@@ -77,7 +78,7 @@ pub(super) fn read(
         missing,
         homes: homes.map(|homes| homes.told()),
     };
-    Ok(Accesses { trace, origins, overlap, ended: Ended(Some(outcome)) })
+    Ok(Accesses { trace, origins, overlap, pids: pids.into_iter().collect(), ended: Ended(Some(outcome)) })
 }
 
 struct Live<'a> {

@@ -34,7 +34,7 @@ pub(super) fn read(input: &AccessInput, map: &ColumnMap, consumer: &mut dyn Cons
     let origins = keys.origins(places.data, places.names, |place, _| places.origins[place as usize]);
     let threads = map.tells_threads().then_some(origins.threads().len() as u64);
     let trace = AccessTrace { file, format: "table", threads, missing: missing(&losses), ..AccessTrace::default() };
-    Ok(Accesses { trace, origins, overlap: None, ended: Ended(None) })
+    Ok(Accesses { trace, origins, overlap: None, pids: Vec::new(), ended: Ended(None) })
 }
 
 /// What is missing of such a table, in words.

@@ -235,7 +235,7 @@ pub(crate) enum PictureFormat {
 }
 
 /// A number of bytes, from 1.
-fn size(text: &str) -> Result<NonZeroU64, String> {
+pub(crate) fn size(text: &str) -> Result<NonZeroU64, String> {
     let units = [("K", 10), ("M", 20), ("G", 30)];
     let unit = units.iter().find_map(|(unit, shift)| Some((text.strip_suffix(unit)?, *shift)));
     let (digits, shift) = unit.unwrap_or((text, 0));
@@ -343,6 +343,12 @@ impl AccessInput {
     pub(crate) fn written(trace: &Path, callers: bool) -> Self {
         let (trace, collecting) = (Some(trace.to_owned()), CollectorOptions::default());
         Self { trace, live: false, collecting, from: None, columns: None, callers, report: None, command: Vec::new() }
+    }
+
+    /// A program that is run.
+    pub(crate) fn run(command: &[OsString], collecting: &CollectorOptions) -> Self {
+        let (command, collecting) = (command.to_vec(), collecting.clone());
+        Self { trace: None, live: true, collecting, from: None, columns: None, callers: false, report: None, command }
     }
 
     /// What to read; nothing where a program is to be run.

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 
 /// Who tells of the accesses of a program that is run.
-#[derive(Debug, Default, Args)]
+#[derive(Clone, Debug, Default, Args)]
 pub(crate) struct CollectorOptions {
     /// Who tells of a program's accesses
     #[arg(long, value_enum, default_value_t)]

@@ -1,11 +1,13 @@
 //! Arguments of `slimline regions`.
 
 use std::ffi::OsString;
+use std::num::NonZeroU64;
 use std::path::PathBuf;
 
 use clap::{ArgGroup, Args};
 
-use super::{TableFormat, rows};
+use super::accesses::size;
+use super::{CollectorOptions, TableFormat, rows};
 
 /// Time a program's OpenMP regions by thread: work, waiting, and what OpenMP costs.
 #[derive(Debug, Args)]
@@ -15,7 +17,9 @@ use super::{TableFormat, rows};
         slimline regions -- ./program arguments\n  \
         slimline regions -o before.regions -- ./program    keep it, too\n  \
         slimline regions before.regions --format csv       of what was kept\n  \
-        slimline regions --against before.regions -- ./program    what has changed\n\n\
+        slimline regions --against before.regions -- ./program    what has changed\n  \
+        slimline regions --data grid --data cell.mass -- ./program    accesses of these, too\n  \
+        slimline trace --regions -o run.trace -- ./program && slimline regions run.trace --data grid\n\n\
         For programs of gcc (libgomp) and clang (LLVM's libomp), as they are: a library is preloaded that sees their calls \
         into OpenMP's runtime. Regions of your own are marked by slimline_region_begin(\"name\") and slimline_region_end() \
         (slimline header). Times are as ompP has them: execT is all of a region, bodyT its body, enterT and exitT getting in \
@@ -25,12 +29,17 @@ use super::{TableFormat, rows};
         of what is shared), limited parallelism (no work for this thread: single, few sections) and management (starting \
         and ending teams and tasks). gcc makes no call for `master` and for loops with a static schedule: their time is that \
         of the region around them.\n\n\
+        Accesses are told by region, thread and data of programs that slimline cc, gcc or cargo has compiled, or, with --collector \
+        translate, of any: as they run, where --data, --data-addr, --machine or --live asks for them, or of a trace that was written \
+        with --regions. Times are longer then, by far: for times run the program without. Data is also what the program has watched, \
+        by slimline_watch(start, bytes, \"name\"). SLIMLINE_DATA_ADDR, SLIMLINE_DATA_SIZE and SLIMLINE_DATA_NAME are as the options, \
+        of several with commas between.\n\n\
         The program keeps its streams, directory, limits and exit status; the report goes to standard error when it has \
         ended, or to the file of --report."
 )]
 pub(crate) struct Regions {
-    /// What `slimline regions -o` wrote
-    #[arg(value_name = "PROFILE")]
+    /// What `slimline regions -o` or `slimline trace --regions -o` wrote
+    #[arg(value_name = "PROFILE|TRACE")]
     pub(crate) profile: Option<PathBuf>,
     /// Also write what was counted to this file; one that is there becomes FILE.old
     #[arg(short, long, value_name = "FILE", conflicts_with = "profile")]
@@ -38,6 +47,27 @@ pub(crate) struct Regions {
     /// Compare with an earlier run, kept by -o, region by region (text and JSON)
     #[arg(long, value_name = "PROFILE")]
     pub(crate) against: Option<PathBuf>,
+    /// Count accesses to data of this name, of this type, to this member (type.member), or to what is allocated at this file:line, each
+    /// by itself; file:name tells variables of one name apart; `*` and `?` stand for others; may be repeated
+    #[arg(long, value_name = "NAME")]
+    pub(crate) data: Vec<String>,
+    /// Count accesses to the memory that begins at this address; may be repeated
+    #[arg(long, value_name = "ADDRESS", value_parser = address)]
+    pub(crate) data_addr: Vec<u64>,
+    /// Bytes of that, in the order of --data-addr: a number, or one of KiB, MiB or GiB (4K, 2M, 1G)
+    #[arg(long, value_name = "BYTES", value_parser = size)]
+    pub(crate) data_size: Vec<NonZeroU64>,
+    /// What to call it, likewise [default: its address]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) data_name: Vec<String>,
+    /// Whose misses and cycles accesses have (docs/machines.md)
+    #[arg(long, value_name = "NAME|FILE")]
+    pub(crate) machine: Option<String>,
+    /// Count accesses while the program runs, also where no data is named
+    #[arg(long, requires = "command")]
+    pub(crate) live: bool,
+    #[command(flatten)]
+    pub(crate) collecting: CollectorOptions,
     /// Write the report to this file instead; `-` is standard output
     #[arg(long, value_name = "FILE")]
     pub(crate) report: Option<PathBuf>,
@@ -50,4 +80,13 @@ pub(crate) struct Regions {
     /// Program and its arguments
     #[arg(last = true, value_name = "COMMAND")]
     pub(crate) command: Vec<OsString>,
+}
+
+/// An address, as `0x…` or in decimal.
+pub(crate) fn address(text: &str) -> Result<u64, String> {
+    let number = match text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
+        Some(digits) => u64::from_str_radix(digits, 16),
+        None => text.parse(),
+    };
+    number.map_err(|_| "not an address: a number, hexadecimal after 0x".to_owned())
 }

@@ -30,9 +30,9 @@ fn shown(
     report: &HistogramReport,
     origins: &Origins,
 ) -> anyhow::Result<()> {
-    let lacking = report.lacking(&options.data);
+    let lacking = origins.lacking(&options.data);
     if !lacking.is_empty() {
-        bail!("no data is called {}: there is {}", lacking.join(" or "), HistogramReport::names(origins));
+        bail!("no data is called {}: there is {}", lacking.join(" or "), origins.data_names());
     }
     let mut out = String::new();
     match options.format {

@@ -1,33 +1,60 @@
 //! `slimline regions`
 
-use std::fs::{self, File};
-use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::fs;
+use std::io;
+use std::path::Path;
 
 use anyhow::{Context, bail};
-use slimline_collect::{RegionsOutcome, WrittenProfile, profile_regions, why_without_regions};
-use slimline_regions::{Ended, Profile, Run, read_all};
-use slimline_report::regions::RegionsReport;
+use slimline_analyze::region_accesses::region_accesses;
+use slimline_collect::{profile_regions, why_without_regions};
+use slimline_regions::read_all;
+use slimline_report::regions::{RegionsReport, TracedRegions};
 use slimline_report::text;
-use slimline_trace::session::End;
+use slimline_simulate::extents::Extents;
+use slimline_simulate::simulation::Options;
+use slimline_trace::stream::recording::{REGIONS_FILE, is_recording};
 
 use super::{ReportPlace, show};
-use crate::cli::{self, Format, TableFormat};
-use crate::{is_broken_pipe, region_code, say};
+use crate::accesses::{self, Accesses};
+use crate::cli::{self, AccessInput, Format, TableFormat};
+use crate::collectors::check_unasked;
+use crate::machines::{machine, simulation};
+use crate::region_data::Asked;
+use crate::region_profiles::{self, NO_REGION, Taken};
+use crate::{is_broken_pipe, say};
 
 /// Runs the program and shows where its threads were, or shows what was kept of that.
 pub(crate) fn run(options: &cli::Regions) -> anyhow::Result<u8> {
-    let report = |kept: &Path| read(kept).map(|profiles| RegionsReport::new(profiles, Vec::new()));
+    let report = |kept: &Path| region_profiles::read(kept).map(|profiles| RegionsReport::new(profiles, Vec::new()));
     let against = options.against.as_deref().map(report).transpose()?;
     let beside = |now: RegionsReport| match &against {
         Some(then) => now.against(then),
         None => now,
     };
+    let asked = Asked::of(options)?;
+    if let Some(input) = options.profile.as_deref().filter(|input| is_recording(input)) {
+        check_unasked(&options.collecting, "a trace")?;
+        let place = ReportPlace::open(options.report.as_deref(), false)?;
+        let accesses = AccessInput::written(input, false);
+        return counted(options, place, &asked, &accesses, |now| beside(now));
+    }
     if let Some(kept) = &options.profile {
+        if asked.is_any() {
+            bail!("{}: has no accesses: name a trace (slimline trace --regions -o DIR), or a command", kept.display());
+        }
         let now = beside(report(kept)?);
         shown(options, ReportPlace::open(options.report.as_deref(), false)?, &now)?;
         return Ok(0);
     }
+    if asked.is_any() || options.live {
+        if options.output.is_some() {
+            bail!("-o keeps times alone: for accesses write a trace (slimline trace --regions -o DIR)");
+        }
+        let place = ReportPlace::open(options.report.as_deref(), true)?;
+        let accesses = AccessInput::run(&options.command, &options.collecting);
+        return counted(options, place, &asked, &accesses, |now| beside(now));
+    }
+    check_unasked(&options.collecting, "times alone")?;
     if let Some(why) = why_without_regions(&options.command)? {
         bail!("{}: link it dynamically, with glibc", why.replace("the agent", "what times regions"));
     }
@@ -36,21 +63,16 @@ pub(crate) fn run(options: &cli::Regions) -> anyhow::Result<u8> {
     }
     let place = ReportPlace::open(options.report.as_deref(), true)?;
     let outcome = profile_regions(&options.command)?;
-    let (mut profiles, missing) = taken(&outcome);
+    let Taken { profiles, mut missing } = Taken::of(&outcome.profiles, outcome.end, &options.command);
+    if outcome.runs_on {
+        missing.push("processes that the command started and that run on".to_owned());
+    }
     if profiles.is_empty() {
         missing.iter().for_each(|what| say(format_args!("slimline: missing: {what}")));
-        say(
-            "slimline: no region was met: the program calls neither libgomp nor LLVM's libomp that are shared libraries, nor \
-             slimline_region_begin(); Intel's, NVIDIA's and other runtimes are not seen",
-        );
+        say(format_args!("slimline: {NO_REGION}"));
         outcome.exit(true);
     }
-    let command: Vec<String> = options.command.iter().map(|word| word.to_string_lossy().into_owned()).collect();
-    for profile in &mut profiles {
-        profile.run = Some(Run { ended: ended(outcome.end), command: command.clone() });
-    }
-    region_code::look_up(&mut profiles);
-    let kept = options.output.as_deref().map_or(Ok(()), |output| keep(output, &profiles));
+    let kept = options.output.as_deref().map_or(Ok(()), |output| region_profiles::keep(output, &profiles));
     let written = kept.and_then(|()| shown(options, place, &beside(RegionsReport::new(profiles, missing))));
     match written {
         Err(error) if !is_broken_pipe(&error) => {
@@ -59,35 +81,6 @@ pub(crate) fn run(options: &cli::Regions) -> anyhow::Result<u8> {
         }
         _ => outcome.exit(false),
     }
-}
-
-/// Profiles that can be read, and what is missing beside them.
-fn taken(outcome: &RegionsOutcome) -> (Vec<Profile>, Vec<String>) {
-    let (mut profiles, mut missing) = (Vec::new(), Vec::new());
-    for WrittenProfile { process, profile } in &outcome.profiles {
-        match profile {
-            Ok(profile) => profiles.push(profile.clone()),
-            Err(error) => missing.push(format!("process {process}: {error}")),
-        }
-    }
-    if outcome.runs_on {
-        missing.push("processes that the command started and that run on".to_owned());
-    }
-    (profiles, missing)
-}
-
-fn ended(end: End) -> Ended {
-    match end {
-        End::Exited { status } => Ended::Status(status),
-        End::Signaled { signal } => Ended::Signal(signal),
-        // A command that we start is waited for.
-        End::Detached | End::Gone => Ended::Status(0),
-    }
-}
-
-fn read(kept: &Path) -> anyhow::Result<Vec<Profile>> {
-    let bytes = fs::read(kept).with_context(|| kept.display().to_string())?;
-    read_all(&bytes).with_context(|| format!("{}: not what slimline regions -o writes", kept.display()))
 }
 
 /// What another program wrote stays.
@@ -106,27 +99,51 @@ fn check_output(output: &Path) -> anyhow::Result<()> {
     }
 }
 
-/// Writes profiles in one step: nobody sees half a file.
-fn keep(output: &Path, profiles: &[Profile]) -> anyhow::Result<()> {
-    let beside = |suffix: &str| {
-        let mut name = output.as_os_str().to_owned();
-        name.push(suffix);
-        PathBuf::from(name)
+/// Counts accesses by region, thread and data.
+fn counted(
+    options: &cli::Regions,
+    place: ReportPlace,
+    asked: &Asked,
+    input: &AccessInput,
+    beside: impl FnOnce(RegionsReport) -> RegionsReport,
+) -> anyhow::Result<u8> {
+    let name = options.machine.as_deref().unwrap_or("host");
+    let machine = machine(name)?;
+    let mut simulation = simulation(&machine, name, &Options::default())?;
+    let mut extents = Extents::handing_on(&mut simulation);
+    let Accesses { trace, origins, pids, ended, .. } = accesses::read_by_regions(input, &asked.ranges(), &mut extents)?;
+    let (extents, bytes) = extents.finish_with_bytes();
+    let outcome = simulation.finish();
+    let report = || {
+        let Taken { profiles, mut missing } = match ended.outcome() {
+            Some(run) => Taken::of(&run.profiles, run.end, &options.command),
+            None => recorded(input.trace())?,
+        };
+        missing.extend(trace.missing);
+        missing.extend(asked.doubts(&profiles));
+        let chosen = asked.chosen(&origins)?;
+        let (accesses, found) = region_accesses(&outcome, &origins, (&extents, &bytes), &chosen);
+        let rows = asked.rows(&origins, &found, &pids, &profiles);
+        let traced = TracedRegions {
+            machine: outcome.machine(),
+            accesses: &accesses,
+            chosen: &rows,
+            pids: &pids,
+            command: &trace.command,
+        };
+        shown(options, place, &beside(RegionsReport::traced(profiles, missing, &traced)))
     };
-    let (temporary, old) = (beside(".tmp"), beside(".old"));
-    let content: String = profiles.iter().map(Profile::written).collect();
-    let write = || {
-        File::create(&temporary)?.write_all(content.as_bytes())?;
-        match fs::rename(output, old) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-            _ => fs::rename(&temporary, output),
-        }
-    };
-    write().with_context(|| {
-        // It says nothing that is not to be told now.
-        let _ = fs::remove_file(&temporary);
-        output.display().to_string()
-    })
+    ended.status(report())
+}
+
+/// Regions of a trace; none where it was written without.
+fn recorded(trace: &Path) -> anyhow::Result<Taken> {
+    let kept = trace.join(REGIONS_FILE);
+    if kept.is_file() {
+        return Ok(Taken { profiles: region_profiles::read(&kept)?, missing: Vec::new() });
+    }
+    let missing = "regions: the trace was written without (slimline trace --regions), or none was met".to_owned();
+    Ok(Taken { profiles: Vec::new(), missing: vec![missing] })
 }
 
 fn shown(options: &cli::Regions, place: ReportPlace, report: &RegionsReport) -> anyhow::Result<()> {

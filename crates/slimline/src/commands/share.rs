@@ -44,7 +44,7 @@ pub(crate) fn run(options: &cli::Share) -> anyhow::Result<u8> {
         };
         finder.finish(&machine, u32::try_from(threads).unwrap_or(u32::MAX)).with_context(wrong_machine)?
     };
-    let Accesses { mut trace, origins, overlap, ended } = accesses::read(&options.input, &mut lines)?;
+    let Accesses { mut trace, origins, overlap, ended, .. } = accesses::read(&options.input, &mut lines)?;
     let before = lines.before_shared();
     if before > 0 {
         trace

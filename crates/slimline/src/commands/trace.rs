@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
+use std::io;
 use std::path::Path;
 
 use anyhow::bail;
@@ -14,7 +15,9 @@ use slimline_report::full_trace::TraceReport;
 use slimline_report::text;
 use slimline_trace::escape::shell_word;
 use slimline_trace::stream::decode::{Program, SiteId};
-use slimline_trace::stream::recording::{RecordedTotals, Recording, RecordingWriter, TraceInfo, earlier_recording};
+use slimline_trace::stream::recording::{
+    REGIONS_FILE, RecordedTotals, Recording, RecordingWriter, TraceInfo, earlier_recording,
+};
 use slimline_trace::stream::sites::{Site, SiteKind};
 
 use super::{ReportPlace, show};
@@ -24,6 +27,7 @@ use crate::collectors::{check_unasked, collector, why_untraced};
 use crate::configuration::{Configuration, FILE};
 use crate::disk::Disk;
 use crate::made_tables::WithMadeTables;
+use crate::region_profiles::{self, NO_REGION, Taken};
 use crate::say;
 use crate::tracing::{Live, Recorder, program_of, why_nothing};
 
@@ -45,7 +49,7 @@ fn words(command: &[OsString]) -> Vec<String> {
 }
 
 fn plan(options: &cli::Trace) -> TracePlan {
-    TracePlan { windows: options.window, is_paused: options.paused }
+    TracePlan { windows: options.window, is_paused: options.paused, with_regions: options.regions }
 }
 
 fn filter(options: &cli::Trace) -> Filter {
@@ -94,6 +98,15 @@ fn record(options: &cli::Trace, directory: &Path) -> anyhow::Result<u8> {
     let untold = recorder.take_untold();
     let (RecordedTotals { words, bytes }, written) = recorder.finish(&outcome);
     outcome.stopped_early = outcome.stopped_early.or(written.err());
+    if options.regions && words > 0 {
+        let Taken { profiles, missing } = Taken::of(&outcome.profiles, outcome.end, &options.command);
+        missing.iter().for_each(|what| say(format_args!("slimline: missing: {what}")));
+        if profiles.is_empty() {
+            say(format_args!("slimline: {NO_REGION}"));
+        } else if let Err(error) = region_profiles::keep(&directory.join(REGIONS_FILE), &profiles) {
+            outcome.stopped_early = outcome.stopped_early.or(Some(io::Error::other(format!("{error:#}"))));
+        }
+    }
     if has_any(options, &collector, &outcome, words > 0) {
         let place = shell_word(&directory.to_string_lossy());
         say(format_args!(

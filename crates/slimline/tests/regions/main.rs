@@ -1,5 +1,7 @@
 //! `slimline regions`: programs of both compilers, and how it ends badly.
 
+mod accesses;
+
 use std::fs;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;

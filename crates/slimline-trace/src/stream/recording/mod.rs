@@ -50,6 +50,8 @@ pub use writer::{ChunkPages, RecordedTotals, RecordingWriter, earlier_recording}
 pub const FORMAT: u32 = 2;
 /// Name of the file with the [`TraceInfo`].
 pub const INFO_FILE: &str = "trace.json";
+/// Name of the file of profiles of regions, if the run was told these.
+pub const REGIONS_FILE: &str = "regions";
 
 /// What `trace.json` says.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

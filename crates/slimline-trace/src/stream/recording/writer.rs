@@ -13,8 +13,8 @@ use super::encoder::{Encoded, Encoders};
 use super::frame::{self, FrameKind, FrameWriter};
 use super::homes::{self, HOMES_FILE};
 use super::{
-    CHUNKS, FORMAT, INFO_FILE, OBJECTS_FILE, ProcessInfo, RecordingError, TraceInfo, chunk_file, is_recording,
-    stream_of,
+    CHUNKS, FORMAT, INFO_FILE, OBJECTS_FILE, ProcessInfo, REGIONS_FILE, RecordingError, TraceInfo, chunk_file,
+    is_recording, stream_of,
 };
 use crate::place::{OLD, beside, foreign_in, is_being_written, open_locked, private_directory};
 use crate::session::End;
@@ -282,7 +282,7 @@ fn remove(directory: &Path) -> Result<(), RecordingError> {
 /// What is foreign of an entry of a trace.
 fn is_of_trace(entry: &DirEntry) -> io::Result<Option<PathBuf>> {
     let (path, name) = (entry.path(), entry.file_name());
-    let is_own =
-        is_of_chunks(&path) || [INFO_FILE, INFO_TEMPORARY, OBJECTS_FILE, HOMES_FILE].map(OsStr::new).contains(&&*name);
+    let is_own = is_of_chunks(&path)
+        || [INFO_FILE, INFO_TEMPORARY, OBJECTS_FILE, HOMES_FILE, REGIONS_FILE].map(OsStr::new).contains(&&*name);
     Ok((!is_own || entry.file_type()?.is_dir()).then_some(path))
 }
