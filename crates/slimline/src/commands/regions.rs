@@ -36,7 +36,7 @@ pub(crate) fn run(options: &cli::Regions) -> anyhow::Result<u8> {
         check_unasked(&options.collecting, "a trace")?;
         let place = ReportPlace::open(options.report.as_deref(), false)?;
         let accesses = AccessInput::written(input, false);
-        return counted(options, place, &asked, &accesses, &beside);
+        return counted(options, place, &asked, &accesses, beside);
     }
     if let Some(kept) = &options.profile {
         if asked.is_any() {
@@ -52,7 +52,7 @@ pub(crate) fn run(options: &cli::Regions) -> anyhow::Result<u8> {
         }
         let place = ReportPlace::open(options.report.as_deref(), true)?;
         let accesses = AccessInput::run(&options.command, &options.collecting);
-        return counted(options, place, &asked, &accesses, &beside);
+        return counted(options, place, &asked, &accesses, beside);
     }
     check_unasked(&options.collecting, "times alone")?;
     if let Some(why) = why_without_regions(&options.command)? {
