@@ -36,6 +36,8 @@ mod handlers;
 #[cfg(feature = "archive")]
 mod hooks;
 mod kernel;
+#[cfg(feature = "archive")]
+mod marks;
 mod objects;
 #[cfg(all(feature = "archive", not(test)))]
 mod panic;

@@ -16,9 +16,11 @@ pub(crate) struct Job {
 pub(super) enum Purpose {
     /// Code is made of a source: an object or assembly.
     Compile,
+    /// A source is preprocessed, or a header precompiled.
+    Read,
     /// A program or a shared object is linked.
     Link,
-    /// Anything else: preprocessing, assembling, checking.
+    /// Anything else: assembling, checking.
     Other,
 }
 
@@ -112,8 +114,11 @@ impl Job {
     pub(super) fn purpose(&self) -> Purpose {
         let first = self.arguments.first().map(|first| first.to_string_lossy().into_owned()).unwrap_or_default();
         if ["-cc1", FLANG].contains(&&*first) {
-            let makes_code = self.has("-emit-obj") || self.has("-S");
-            return if makes_code { Purpose::Compile } else { Purpose::Other };
+            return match self.has("-emit-obj") || self.has("-S") {
+                true => Purpose::Compile,
+                false if self.has("-E") || self.has("-emit-pch") => Purpose::Read,
+                false => Purpose::Other,
+            };
         }
         if !first.starts_with("-cc1") && is_linker(&self.program) && !self.has("-r") {
             return Purpose::Link;
