@@ -14,24 +14,39 @@ const fn macro_of(asked: Asked) -> &'static str {
     }
 }
 
-/// What these macros are, each as `NAME(PARAMETERS)` and its body. The functions are those of the runtime, declared where they are
-/// called: nothing else of the source is to know of them.
-pub(crate) fn definitions(is_cpp: bool) -> [(&'static str, &'static str); 3] {
-    const BEGIN: &str = "{ extern void __slimline_region_begin(const char *) __asm__(\"__slimline_region_begin\"); \
-                         __slimline_region_begin(#name); }";
-    const END: &str = "{ extern void __slimline_region_end(void) __asm__(\"__slimline_region_end\"); \
-                       __slimline_region_end(); }";
-    let data = match is_cpp {
-        true => {
-            "{ extern void __slimline_watch(const volatile void *, unsigned long, const char *) __asm__(\"__slimline_watch\"); \
-             __slimline_watch((start), static_cast<unsigned long>(bytes), (name)); }"
-        }
-        false => {
-            "{ extern void __slimline_watch(const volatile void *, unsigned long, const char *) __asm__(\"__slimline_watch\"); \
-             __slimline_watch((start), (unsigned long)(bytes), (name)); }"
-        }
+/// A macro, as `NAME(PARAMETERS)` and its body.
+type Macro = (&'static str, String);
+
+/// What these macros are, which call functions of the runtime. A function is declared where it is called: nothing else of the source is
+/// to know of it.
+pub(crate) fn definitions(is_cpp: bool) -> [Macro; 3] {
+    let [watch, begin, end] = FUNCTIONS;
+    let declared = |(name, parameters): (&str, &str), call: String| {
+        format!("{{ extern void {name}({parameters}) __asm__(\"{name}\"); {call} }}")
     };
-    [("__slim_data(start, bytes, name)", data), ("__slim_begin(name)", BEGIN), ("__slim_end(name)", END)]
+    let [data_call, begin_call, end_call] = calls(is_cpp);
+    [
+        ("__slim_data(start, bytes, name)", declared(watch, data_call)),
+        ("__slim_begin(name)", declared(begin, begin_call)),
+        ("__slim_end(name)", declared(end, end_call)),
+    ]
+}
+
+/// The runtime's functions, with their parameters.
+const FUNCTIONS: [(&str, &str); 3] = [
+    ("__slimline_watch", "const volatile void *, unsigned long, const char *"),
+    ("__slimline_region_begin", "const char *"),
+    ("__slimline_region_end", "void"),
+];
+
+/// Their calls by the macros' parameters.
+fn calls(is_cpp: bool) -> [String; 3] {
+    let bytes = if is_cpp { "static_cast<unsigned long>(bytes)" } else { "(unsigned long)(bytes)" };
+    [
+        format!("__slimline_watch((start), {bytes}, (name));"),
+        "__slimline_region_begin(#name);".to_owned(),
+        "__slimline_region_end();".to_owned(),
+    ]
 }
 
 /// The source with calls in the place of its directives; none where it has no directive. Lines stay what they are, and columns too
@@ -56,8 +71,8 @@ pub(crate) fn rewritten(source: &[u8]) -> Option<Vec<u8>> {
     rewriter.has.then(|| rewriter.done())
 }
 
-/// The same of what a preprocessor wrote, which knows no macros but those that stand in it.
-pub(crate) fn rewritten_preprocessed(source: &[u8], is_cpp: bool) -> Option<Vec<u8>> {
+/// The same of what a preprocessor wrote, or of a file of that name that claims to be such; it knows no macros but those that stand in it.
+pub(crate) fn rewritten_preprocessed(source: &[u8], is_cpp: bool, name: &str) -> Option<Vec<u8>> {
     let changed = rewritten(source)?;
     let mut text = Vec::with_capacity(changed.len() + 1024);
     // The first line says what the source is called.
@@ -65,15 +80,21 @@ pub(crate) fn rewritten_preprocessed(source: &[u8], is_cpp: bool) -> Option<Vec<
         true => changed.iter().position(|byte| *byte == b'\n').map_or(changed.len(), |end| end + 1),
         false => 0,
     };
-    let named = if first > 0 { &changed[..first] } else { b"# 1\n" };
+    let named = match first {
+        0 => format!("# 1 \"{}\"\n", name.replace('\\', "\\\\").replace('"', "\\\"")).into_bytes(),
+        _ => changed[..first].to_vec(),
+    };
     text.extend(&changed[..first]);
-    // Of a system's header, whose warnings are nobody's.
-    text.extend(b"# 1 \"<slimline>\" 1 3\n");
-    for (name, body) in definitions(is_cpp) {
-        text.extend(format!("#define {name} {body}\n").bytes());
+    // As of a system's header, whose warnings are nobody's.
+    text.extend(b"# 1 \"<slimline>\" 3\n");
+    for (name, parameters) in FUNCTIONS {
+        let linkage = if is_cpp { "extern \"C\"" } else { "extern" };
+        text.extend(format!("{linkage} void {name}({parameters});\n").bytes());
     }
-    text.extend(named.strip_suffix(b"\n").unwrap_or(named));
-    text.extend(b" 2\n");
+    for ((name, _), call) in definitions(is_cpp).into_iter().zip(calls(is_cpp)) {
+        text.extend(format!("#define {name} {{ {call} }}\n").bytes());
+    }
+    text.extend(&named);
     text.extend(&changed[first..]);
     Some(text)
 }
@@ -477,6 +498,25 @@ mod tests {
         check_wrong("D(omp inst\n end())\nf();\n", "_Pragma(\"GCC error \\\"inst end takes one");
     }
 
+    #[test]
+    fn what_is_preprocessed_has_its_macros() {
+        let of = |source: &str, is_cpp| {
+            let text = rewritten_preprocessed(source.as_bytes(), is_cpp, "a\"b.i").unwrap();
+            String::from_utf8(text).unwrap().replace("    ", "")
+        };
+        let (before, after) =
+            ("# 0 \"a.c\"\n# 1 \"<slimline>\" 3\nextern void", "# 0 \"a.c\"\nf();\n  __slim_end(x)\n");
+        let text = of("# 0 \"a.c\"\nf();\n#pragma omp inst end(x)\n", false);
+        assert!(
+            text.starts_with(before) && text.contains("#define __slim_end(name) {") && text.contains(after),
+            "{text}"
+        );
+        let text = of("\n#pragma omp inst end(x)\n", true);
+        let (before, after) = ("# 1 \"<slimline>\" 3\nextern \"C\" void", "# 1 \"a\\\"b.i\"\n\n  __slim_end(x)\n");
+        assert!(text.starts_with(before) && text.ends_with(after), "{text}");
+        assert_eq!(rewritten_preprocessed(b"f();", false, ""), None);
+    }
+
     /// Whoever passes over it takes the next statement.
     #[test]
     fn it_is_no_body() {
@@ -495,8 +535,8 @@ mod tests {
     fn macros_are_defined_for_both_languages() {
         for asked in [Asked::Data, Asked::Begin, Asked::End] {
             for is_cpp in [false, true] {
-                let of = |(macro_, _): &(&str, &str)| macro_.split('(').next() == Some(macro_of(asked));
-                assert_eq!(definitions(is_cpp).iter().filter(|definition| of(definition)).count(), 1);
+                let of = |definition: &&Macro| definition.0.split('(').next() == Some(macro_of(asked));
+                assert_eq!(definitions(is_cpp).iter().filter(of).count(), 1);
             }
         }
     }

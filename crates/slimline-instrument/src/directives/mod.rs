@@ -12,6 +12,7 @@
 //! Of C and C++ no line, no column and no size changes, so that precompiled headers of a rewritten source are valid for what is on disk.
 
 pub(crate) mod c;
+pub(crate) mod fortran;
 mod tokens;
 
 /// What a directive asks for.
@@ -56,6 +57,7 @@ impl Asked {
             Fault::Open => format!("{name} lacks a closing parenthesis"),
             Fault::Trailing => format!("{name} ends with its parenthesis, but there is more on the line"),
             Fault::Body => format!("{name} can not be all that if, else or a loop has: put it into braces"),
+            Fault::Within => format!("{name} stands within a statement that goes on behind it"),
         }
     }
 }
@@ -68,4 +70,6 @@ enum Fault {
     Trailing,
     /// A compiler that passes over it takes what follows.
     Body,
+    /// A comment may stand there, but no statement.
+    Within,
 }

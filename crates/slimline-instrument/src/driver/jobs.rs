@@ -111,6 +111,11 @@ impl Job {
         self.arguments.get(at + 1).map(OsString::as_os_str)
     }
 
+    /// Whether it reads Fortran.
+    pub(super) fn is_fortran(&self) -> bool {
+        self.arguments.first().is_some_and(|first| first == FLANG)
+    }
+
     pub(super) fn purpose(&self) -> Purpose {
         let first = self.arguments.first().map(|first| first.to_string_lossy().into_owned()).unwrap_or_default();
         if ["-cc1", FLANG].contains(&&*first) {
@@ -149,7 +154,7 @@ impl Job {
 
     /// The job that makes the code of such bitcode.
     pub(super) fn of_bitcode(&self, bitcode: &Path) -> Self {
-        if self.arguments.first().is_some_and(|first| first == FLANG) {
+        if self.is_fortran() {
             return self.of_flangs_bitcode(bitcode);
         }
         let mut arguments = Vec::with_capacity(self.arguments.len());

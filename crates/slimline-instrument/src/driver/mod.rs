@@ -5,7 +5,9 @@
 //! the bitcode is rewritten in this process, clang makes code of it with the same options. Links get the runtime.
 //! Everything else is run as it is. So it is with flang, but that the clang beside it makes the code: flang would optimize again.
 
+pub(crate) mod fortran;
 mod jobs;
+pub(crate) mod prepared;
 mod sources;
 
 use std::ffi::{OsStr, OsString};
@@ -22,6 +24,7 @@ use crate::llvm::{self, Llvm, LlvmError};
 use crate::rewrite::{Origin, OwnAllocators, RewriteError, Told, rewrite};
 pub(crate) use jobs::{AS_BEFORE, Job, WHOLE, runtime_flags};
 use jobs::{Purpose, Said};
+use prepared::Prepared;
 use sources::prepared;
 
 /// The header by which programs of C and C++ say what of them is to be traced, timed and watched.
@@ -181,7 +184,7 @@ impl Run<'_> {
                 continue;
             }
             let status = match purpose {
-                Purpose::Read => prepared(job, self.directory.path(), number)?.start()?,
+                Purpose::Read => self.start(&prepared(job, self.directory.path(), number)?)?,
                 Purpose::Compile => {
                     let llvm = match &mut llvm {
                         Some(llvm) => llvm,
@@ -202,7 +205,7 @@ impl Run<'_> {
             ["optimized", "rewritten"].map(|name| self.directory.path().join(format!("{number}.{name}.bc")));
         let mut prepared = prepared(job, self.directory.path(), number)?;
         prepared.job = prepared.job.to_bitcode(&optimized);
-        let status = prepared.start()?;
+        let status = self.start(&prepared)?;
         if status != 0 {
             return Ok(status);
         }
@@ -222,6 +225,10 @@ impl Run<'_> {
             let _ = fs::remove_file(file);
         }
         Ok(status)
+    }
+
+    fn start(&self, prepared: &Prepared) -> Result<u8, DriverError> {
+        prepared.start().map_err(|error| io_error(&prepared.job.program, error))
     }
 
     fn link(&self, job: &Job) -> Result<u8, DriverError> {

@@ -5,40 +5,16 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
-use std::io::{self, Read as _, Write as _};
+use std::io::{self, Write as _};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use super::fortran::{Copy, copy};
 use super::jobs::Job;
-use super::{DriverError, exit_status, io_error};
+use super::prepared::{Prepared, read_input, run};
+use super::{DriverError, io_error};
 use crate::directives::c::{definitions, rewritten, rewritten_preprocessed};
-
-/// A job, with its input where that is no file.
-pub(super) struct Prepared {
-    pub(super) job: Job,
-    input: Option<Vec<u8>>,
-}
-
-impl Prepared {
-    /// Runs it.
-    pub(super) fn start(&self) -> Result<u8, DriverError> {
-        let mut command = Command::new(&self.job.program);
-        command.args(&self.job.arguments);
-        let status = run(&mut command, self.input.as_deref());
-        Ok(exit_status(status.map_err(|error| io_error(&self.job.program, error))?))
-    }
-}
-
-fn run(command: &mut Command, input: Option<&[u8]>) -> io::Result<std::process::ExitStatus> {
-    let Some(input) = input else { return command.status() };
-    let mut child = command.stdin(Stdio::piped()).spawn()?;
-    if let Some(mut pipe) = child.stdin.take() {
-        // Who reads no further has its reasons, and says them.
-        let _ = pipe.write_all(input);
-    }
-    child.wait()
-}
 
 /// What the source of a job is.
 struct Language {
@@ -59,9 +35,9 @@ impl Language {
         Some(Self { is_cpp, is_preprocessed })
     }
 
-    fn rewritten(&self, text: &[u8]) -> Option<Vec<u8>> {
+    fn rewritten(&self, text: &[u8], name: &OsStr) -> Option<Vec<u8>> {
         match self.is_preprocessed {
-            true => rewritten_preprocessed(text, self.is_cpp),
+            true => rewritten_preprocessed(text, self.is_cpp, &name.to_string_lossy()),
             false => rewritten(text),
         }
     }
@@ -69,19 +45,21 @@ impl Language {
 
 /// The job with calls in the place of directives. What it needs lies in `directory`, under names that begin with `number`.
 pub(super) fn prepared(job: &Job, directory: &Path, number: usize) -> Result<Prepared, DriverError> {
-    let mut prepared = Prepared { job: job.clone(), input: None };
+    let mut prepared = Prepared::of(job.clone());
+    if job.is_fortran() {
+        of_fortran(&mut prepared, &directory.join(format!("{number}.source")))?;
+        return Ok(prepared);
+    }
     let (Some(language), Some(source)) = (Language::of(job), job.arguments.last()) else { return Ok(prepared) };
     let mut has_directives = false;
     if source == "-" {
-        let mut text = Vec::new();
-        io::stdin().read_to_end(&mut text).map_err(|error| io_error(Path::new("standard input"), error))?;
-        prepared.input = Some(text);
+        prepared.input = Some(read_input().map_err(|error| io_error(Path::new("standard input"), error))?);
     }
     let files = match language.is_preprocessed {
         true => vec![PathBuf::from(source)],
         false => files_of(&prepared, &directory.join(format!("{number}.d")))?,
     };
-    if let Some(changed) = prepared.input.as_deref().and_then(|text| language.rewritten(text)) {
+    if let Some(changed) = prepared.input.as_deref().and_then(|text| language.rewritten(text, OsStr::new("<stdin>"))) {
         prepared.input = Some(changed);
         has_directives = true;
     }
@@ -89,7 +67,7 @@ pub(super) fn prepared(job: &Job, directory: &Path, number: usize) -> Result<Pre
     for file in files {
         // What is no file now is the compiler's to say.
         let Ok(text) = fs::read(&file) else { continue };
-        let Some(changed) = language.rewritten(&text) else { continue };
+        let Some(changed) = language.rewritten(&text, file.as_os_str()) else { continue };
         let contents = directory.join(format!("{number}.{}.source", overlay.len()));
         write_as(&contents, &changed, &file).map_err(|error| io_error(&contents, error))?;
         overlay.push((std::path::absolute(&file).map_err(|error| io_error(&file, error))?, contents));
@@ -112,6 +90,19 @@ pub(super) fn prepared(job: &Job, directory: &Path, number: usize) -> Result<Pre
     }
     prepared.job.arguments.splice(1..1, ours);
     Ok(prepared)
+}
+
+fn of_fortran(prepared: &mut Prepared, directory: &Path) -> Result<(), DriverError> {
+    let Some((source, options)) = prepared.job.arguments.split_last_mut() else { return Ok(()) };
+    match copy(Path::new(source), options, directory).map_err(|error| io_error(directory, error))? {
+        Copy::None => {}
+        Copy::Wrong(mistake) => prepared.mistake = Some(mistake),
+        Copy::At(copy, beside) => {
+            *source = copy.into();
+            prepared.job.arguments.insert(1, beside);
+        }
+    }
+    Ok(())
 }
 
 /// All files that a compilation reads. None where it can't be preprocessed: it will say why.

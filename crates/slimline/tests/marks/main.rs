@@ -57,7 +57,7 @@ impl Sources {
 
     /// What a command of these words says and ends with, run there.
     fn run(&self, words: &[impl AsRef<OsStr>]) -> Output {
-        Command::new(&words[0]).args(&words[1..]).current_dir(self.0.path()).output().unwrap()
+        Command::new(&words[0]).args(&words[1..]).current_dir(self.0.path()).env("LC_ALL", "C").output().unwrap()
     }
 
     /// The same where it must succeed and have nothing to say.

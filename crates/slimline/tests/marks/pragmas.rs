@@ -48,8 +48,8 @@ int main(void) {
     return __LINE__ != line + 12 || first[0] != 1;
 }
 "#;
-const HEADER: &str = "#pragma once\nstatic char own[9];\nstatic inline void watch_in_header(void) {\n\
-                      #pragma omp inst data(own, sizeof(own), \"its own\")\n}\n";
+const HEADER: &str = "#ifndef OWN\n#define OWN\nstatic char own[9];\nstatic inline void watch_in_header(void) {\n\
+                      #pragma omp inst data(own, sizeof(own), \"its own\")\n}\n#endif\n";
 const USER: &str = "#include \"headers/its own.h\"\nint main(void) { watch_in_header(); return 0; }\n";
 const SAID: [&str; 7] = [
     "watch 100 first",
@@ -92,6 +92,50 @@ fn directives_become_calls() {
     }
 }
 
+/// gcc's compilers make the same calls.
+#[test]
+fn gcc_has_them_too() {
+    let sources = sources();
+    for (compiler, source) in [("gcc", "program.c"), ("g++", "program.cpp")] {
+        let strict = ["-Wall", "-Wextra", "-Wredundant-decls", "-Wshadow", "-Werror", "-Wno-unused-value"];
+        for options in [&["-O2"][..], &["-O0", "-fopenmp"], &["-no-pie", "-fno-pie"]] {
+            let words = [&[OURS, compiler, "-Wno-unknown-pragmas", "-o", "program", source], &strict[..], options];
+            sources.make(&words.concat());
+            assert_eq!(sources.said("program"), SAID, "{compiler} {options:?}");
+        }
+    }
+    let gcc = |arguments: &[&str]| sources.make(&[&[OURS, "gcc", "-Wno-unused-value"], arguments].concat());
+    let check = || {
+        gcc(&["-o", "program", "program.o"]);
+        assert_eq!(sources.said("program"), SAID);
+        fs::remove_file(sources.path("program.o")).unwrap();
+    };
+    gcc(&["-Wnested-externs", "-Werror", "-MD", "-include", "headers/its own.h", "-DOTHER=7", "-c", "program.c"]);
+    let list = fs::read_to_string(sources.path("program.d")).unwrap();
+    assert!(list.starts_with("program.o: program.c") && list.contains("headers/its\\ own.h"), "{list}");
+    check();
+    from_input("gcc", &sources);
+    check();
+    // What another has preprocessed keeps the directives.
+    fs::write(sources.path("user.c"), USER).unwrap();
+    sources.make(&["gcc", "-E", "-o", "user.i", "user.c"]);
+    gcc(&["-Wall", "-Wextra", "-Wnested-externs", "-Werror", "-o", "program", "user.i"]);
+    assert_eq!(sources.said("program"), ["watch 9 its%20own"]);
+    // A precompiled header is of no use here, and does no harm.
+    gcc(&["-x", "c-header", "-o", "headers/its own.h.gch", "headers/its own.h"]);
+    gcc(&["-o", "program", "user.c"]);
+    assert_eq!(sources.said("program"), ["watch 9 its%20own"]);
+}
+
+/// Makes an object of what comes through standard input.
+fn from_input(compiler: &str, sources: &Sources) {
+    let mut child = Command::new(OURS);
+    child.args([compiler, "-x", "c", "-c", "-o", "program.o", "-Wno-unused-value", "-"]).current_dir(sources.path(""));
+    let mut child = child.stdin(Stdio::piped()).spawn().unwrap();
+    child.stdin.take().unwrap().write_all(PROGRAM.as_bytes()).unwrap();
+    assert!(child.wait().unwrap().success());
+}
+
 /// Commands that make an object in other ways, and those that make none.
 #[test]
 fn builds_go_on_as_before() {
@@ -120,11 +164,7 @@ fn builds_go_on_as_before() {
     cc(&["-S", "-o", "program.s", "program.c"]);
     sources.make(&["clang-19", "-c", "-o", "program.o", "program.s"]);
     check();
-    let mut child = Command::new(OURS);
-    child.args(["cc", "-x", "c", "-c", "-o", "program.o", "-Wno-unused-value", "-"]).current_dir(sources.path(""));
-    let mut child = child.stdin(Stdio::piped()).spawn().unwrap();
-    child.stdin.take().unwrap().write_all(PROGRAM.as_bytes()).unwrap();
-    assert!(child.wait().unwrap().success());
+    from_input("cc", &sources);
     check();
     // Several sources at once.
     let other = "static char z[4];\nvoid other(void) {\n#pragma omp inst data(z, 4, \"z\")\n}\n";
@@ -167,17 +207,22 @@ fn places_stay_those_of_the_source() {
         ),
         ("body.c", "int x;\nint main(void) {\n  if (x)\n#pragma omp inst data(&x, 4, \"x\")\n    x = 1;\n}\n"),
     ]);
-    let says = |source: &str| {
-        let output = sources.run(&[OURS, "cc", "-c", source]);
+    let says = |compiler: &str, source: &str| {
+        let output = sources.run(&[OURS, compiler, "-c", source]);
         assert_eq!(output.status.code(), Some(1), "{output:?}");
         let lines = text(&output.stderr).lines().filter(|line| line.contains("error: ")).map(str::to_owned);
         lines.collect::<Vec<_>>()
     };
-    let unknown =
+    let absent =
         ["2:23: error: use of undeclared identifier 'absent'", "3:10: error: use of undeclared identifier 'other'"];
-    assert_eq!(says("unknown.c"), unknown.map(|line| format!("unknown.c:{line}")));
+    assert_eq!(says("cc", "unknown.c"), absent.map(|line| format!("unknown.c:{line}")));
+    let [first, second] = &says("gcc", "unknown.c")[..] else { panic!() };
+    assert!(first.starts_with("unknown.c:2:23: error: 'absent' undeclared"), "{first}");
+    assert!(second.starts_with("unknown.c:3:10: error: 'other' undeclared"), "{second}");
     let takes = "inst data takes three arguments: an address, a number of bytes, and a name in quotes";
-    assert_eq!(says("wrong.c"), [format!("wrong.c:6:13: error: {takes}")]);
     let body = "inst data can not be all that if, else or a loop has: put it into braces";
-    assert_eq!(says("body.c"), [format!("body.c:4:13: error: {body}")]);
+    for (compiler, column) in [("cc", 13), ("gcc", 19)] {
+        assert_eq!(says(compiler, "wrong.c"), [format!("wrong.c:6:{column}: error: {takes}")]);
+        assert_eq!(says(compiler, "body.c"), [format!("body.c:4:{column}: error: {body}")]);
+    }
 }
