@@ -540,4 +540,51 @@ mod tests {
             }
         }
     }
+
+    const PIECES: [&str; 30] = [
+        "#pragma omp inst data(",
+        "a, 1, \"a\")",
+        "\n",
+        "\\\n",
+        "\\ \r\n",
+        "_Pragma(",
+        "\"omp inst end(x)\"",
+        ")",
+        "(",
+        "D(omp inst data(",
+        "omp ",
+        "inst ",
+        "data",
+        "begin(x)",
+        "\"",
+        "'",
+        "\\",
+        "//",
+        "/*",
+        "*/",
+        "R\"x(",
+        ")x\"",
+        "#define M ",
+        "if (",
+        "else ",
+        "%:",
+        "#",
+        ",",
+        "1'0",
+        "\u{e9}",
+    ];
+
+    proptest::proptest! {
+        /// Whatever stands there: lines stay what they are, and sizes where no mistake is told.
+        #[test]
+        fn no_source_is_too_odd(chosen in proptest::collection::vec(0..PIECES.len(), 0..40)) {
+            let source: String = chosen.into_iter().map(|piece| PIECES[piece]).collect();
+            if let Some(text) = rewritten(source.as_bytes()) {
+                let lines = |text: &[u8]| text.iter().filter(|byte| **byte == b'\n').count();
+                proptest::prop_assert_eq!(lines(&text), lines(source.as_bytes()));
+                let complains = text.windows(9).any(|words| words == b"GCC error");
+                proptest::prop_assert!(complains || text.len() == source.len());
+            }
+        }
+    }
 }

@@ -371,4 +371,49 @@ mod tests {
         assert_eq!(of(&["-ffixed-form", "-O2", "-ffree-form"], "a.f"), Form::Free);
         assert_eq!(of(&["-ffixed-form"], "a.f90"), Form::Fixed);
     }
+
+    const PIECES: [&str; 22] = [
+        "!$POMP INST DATA(",
+        "C$POMP INST END(x)",
+        "!$POMP&",
+        "!$POMP ",
+        "&",
+        "\n",
+        " ",
+        "a, 1, 'a')",
+        "'",
+        "\"",
+        "!",
+        "(",
+        ")",
+        ",",
+        "#",
+        "     &",
+        "\t1",
+        "x = 1",
+        "begin(x)",
+        "\r\n",
+        "\u{e9}",
+        "long_name_of_a_variable_that_takes_all_of_a_line_and_more_than_that_is",
+    ];
+
+    proptest::proptest! {
+        /// Whatever stands there: what is behind a directive has the line that it had.
+        #[test]
+        fn no_source_is_too_odd(chosen in proptest::collection::vec(0..PIECES.len(), 0..30), is_fixed: bool) {
+            let form = if is_fixed { Form::Fixed } else { Form::Free };
+            let source: String = chosen.into_iter().map(|piece| PIECES[piece]).collect::<String>() + "\nthe end";
+            if let Ok(Some(text)) = with_calls(&source, form, "a") {
+                let mut number = 0;
+                for line in text.lines() {
+                    number = match line.strip_prefix("# ").and_then(|line| line.strip_suffix(" \"a\"")) {
+                        Some(said) => said.parse().unwrap(),
+                        None if line == "the end" => break,
+                        None => number + 1,
+                    };
+                }
+                proptest::prop_assert_eq!(number, source.matches('\n').count() + 1);
+            }
+        }
+    }
 }

@@ -16,11 +16,11 @@ pub(crate) struct Job {
 pub(super) enum Purpose {
     /// Code is made of a source: an object or assembly.
     Compile,
-    /// A source is preprocessed, or a header precompiled.
+    /// A source is preprocessed or checked, or a header precompiled.
     Read,
     /// A program or a shared object is linked.
     Link,
-    /// Anything else: assembling, checking.
+    /// Anything else: assembling, asking.
     Other,
 }
 
@@ -121,7 +121,7 @@ impl Job {
         if ["-cc1", FLANG].contains(&&*first) {
             return match self.has("-emit-obj") || self.has("-S") {
                 true => Purpose::Compile,
-                false if self.has("-E") || self.has("-emit-pch") => Purpose::Read,
+                false if ["-E", "-emit-pch", "-fsyntax-only"].iter().any(|it| self.has(it)) => Purpose::Read,
                 false => Purpose::Other,
             };
         }
@@ -332,6 +332,20 @@ c" "-o" "/work/a-1.o" "-x" "c" "a.c"
             "/work/a-1.o --export-dynamic-symbol=__slimline_* --push-state --whole-archive r.a --pop-state -lc";
         assert_eq!(words(&link)[5..12].join(" "), expected);
         assert!(words(&link)[12].ends_with("crtendS.o"));
+    }
+
+    #[test]
+    fn what_makes_no_code_is_told_apart() {
+        let purpose = |arguments: &[&str]| {
+            let arguments = arguments.iter().map(OsString::from).collect();
+            Job { program: "/usr/lib/llvm-19/bin/clang".into(), arguments }.purpose()
+        };
+        for read in ["-E", "-emit-pch", "-fsyntax-only"] {
+            assert_eq!(purpose(&["-cc1", read]), Purpose::Read);
+        }
+        assert_eq!(purpose(&["-fc1", "-E"]), Purpose::Read);
+        assert_eq!(purpose(&["-cc1", "-Eonly"]), Purpose::Other);
+        assert_eq!(purpose(&["-cc1as"]), Purpose::Other);
     }
 
     #[test]

@@ -112,7 +112,7 @@ fn files_of(prepared: &Prepared, list: &Path) -> Result<Vec<PathBuf>, DriverErro
     let mut given = job.arguments.iter();
     while let Some(argument) = given.next() {
         match argument.as_bytes() {
-            b"-emit-obj" | b"-S" | b"-emit-pch" | b"-E" => arguments.push("-Eonly".into()),
+            b"-emit-obj" | b"-S" | b"-emit-pch" | b"-E" | b"-fsyntax-only" => arguments.push("-Eonly".into()),
             b"-o" | b"-dependency-file" | b"-MT" | b"-header-include-file" | b"-serialize-diagnostic-file" => {
                 given.next();
             }

@@ -166,6 +166,7 @@ fn builds_go_on_as_before() {
     check();
     from_input("cc", &sources);
     check();
+    cc(&["-fopenmp", "-fsyntax-only", "program.c"]);
     // Several sources at once.
     let other = "static char z[4];\nvoid other(void) {\n#pragma omp inst data(z, 4, \"z\")\n}\n";
     let program =
