@@ -17,35 +17,21 @@ const fn macro_of(asked: Asked) -> &'static str {
 /// A macro, as `NAME(PARAMETERS)` and its body.
 type Macro = (&'static str, String);
 
-/// What these macros are, which call functions of the runtime. A function is declared where it is called: nothing else of the source is
-/// to know of it.
+/// What these macros are: calls of the runtime's functions. Those are declared nowhere: within a function that could only be done with
+/// the linkage of what is around it, which in C++ may be an unnamed namespace.
 pub(crate) fn definitions(is_cpp: bool) -> [Macro; 3] {
-    let [watch, begin, end] = FUNCTIONS;
-    let declared = |(name, parameters): (&str, &str), call: String| {
-        format!("{{ extern void {name}({parameters}) __asm__(\"{name}\"); {call} }}")
+    let calls = |function: &str, parameters: &str, arguments: &str| {
+        format!(
+            "{{ void (*__slim_call)({parameters}); __asm__(\"movq {function}@GOTPCREL(%%rip), %0\" : \"=r\"(__slim_call)); \
+             __slim_call({arguments}); }}"
+        )
     };
-    let [data_call, begin_call, end_call] = calls(is_cpp);
-    [
-        ("__slim_data(start, bytes, name)", declared(watch, data_call)),
-        ("__slim_begin(name)", declared(begin, begin_call)),
-        ("__slim_end(name)", declared(end, end_call)),
-    ]
-}
-
-/// The runtime's functions, with their parameters.
-const FUNCTIONS: [(&str, &str); 3] = [
-    ("__slimline_watch", "const volatile void *, unsigned long, const char *"),
-    ("__slimline_region_begin", "const char *"),
-    ("__slimline_region_end", "void"),
-];
-
-/// Their calls by the macros' parameters.
-fn calls(is_cpp: bool) -> [String; 3] {
     let bytes = if is_cpp { "static_cast<unsigned long>(bytes)" } else { "(unsigned long)(bytes)" };
+    let watched = "const volatile void *, unsigned long, const char *";
     [
-        format!("__slimline_watch((start), {bytes}, (name));"),
-        "__slimline_region_begin(#name);".to_owned(),
-        "__slimline_region_end();".to_owned(),
+        ("__slim_data(start, bytes, name)", calls("__slimline_watch", watched, &format!("(start), {bytes}, (name)"))),
+        ("__slim_begin(name)", calls("__slimline_region_begin", "const char *", "#name")),
+        ("__slim_end(name)", calls("__slimline_region_end", "void", "")),
     ]
 }
 
@@ -87,12 +73,8 @@ pub(crate) fn rewritten_preprocessed(source: &[u8], is_cpp: bool, name: &str) ->
     text.extend(&changed[..first]);
     // As of a system's header, whose warnings are nobody's.
     text.extend(b"# 1 \"<slimline>\" 3\n");
-    for (name, parameters) in FUNCTIONS {
-        let linkage = if is_cpp { "extern \"C\"" } else { "extern" };
-        text.extend(format!("{linkage} void {name}({parameters});\n").bytes());
-    }
-    for ((name, _), call) in definitions(is_cpp).into_iter().zip(calls(is_cpp)) {
-        text.extend(format!("#define {name} {{ {call} }}\n").bytes());
+    for (name, body) in definitions(is_cpp) {
+        text.extend(format!("#define {name} {body}\n").bytes());
     }
     text.extend(&named);
     text.extend(&changed[first..]);
@@ -505,14 +487,14 @@ mod tests {
             String::from_utf8(text).unwrap().replace("    ", "")
         };
         let (before, after) =
-            ("# 0 \"a.c\"\n# 1 \"<slimline>\" 3\nextern void", "# 0 \"a.c\"\nf();\n  __slim_end(x)\n");
+            ("# 0 \"a.c\"\n# 1 \"<slimline>\" 3\n#define __slim_data(", "# 0 \"a.c\"\nf();\n  __slim_end(x)\n");
         let text = of("# 0 \"a.c\"\nf();\n#pragma omp inst end(x)\n", false);
         assert!(
             text.starts_with(before) && text.contains("#define __slim_end(name) {") && text.contains(after),
             "{text}"
         );
         let text = of("\n#pragma omp inst end(x)\n", true);
-        let (before, after) = ("# 1 \"<slimline>\" 3\nextern \"C\" void", "# 1 \"a\\\"b.i\"\n\n  __slim_end(x)\n");
+        let (before, after) = ("# 1 \"<slimline>\" 3\n#define __slim_data(", "# 1 \"a\\\"b.i\"\n\n  __slim_end(x)\n");
         assert!(text.starts_with(before) && text.ends_with(after), "{text}");
         assert_eq!(rewritten_preprocessed(b"f();", false, ""), None);
     }

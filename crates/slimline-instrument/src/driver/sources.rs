@@ -3,6 +3,8 @@
 //! Which files a compilation reads is what its preprocessor says. Those of them that have directives are rewritten, and lie over
 //! what is on disk, by its name, size and time. What comes through standard input is rewritten on its way.
 
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
 use std::io::{self, Write as _};
@@ -64,13 +66,26 @@ pub(super) fn prepared(job: &Job, directory: &Path, number: usize) -> Result<Pre
         has_directives = true;
     }
     let mut overlay = Vec::new();
+    // A file that has several names stays one, which is included once.
+    let mut copies: HashMap<PathBuf, Option<PathBuf>> = HashMap::new();
     for file in files {
         // What is no file now is the compiler's to say.
-        let Ok(text) = fs::read(&file) else { continue };
-        let Some(changed) = language.rewritten(&text, file.as_os_str()) else { continue };
-        let contents = directory.join(format!("{number}.{}.source", overlay.len()));
-        write_as(&contents, &changed, &file).map_err(|error| io_error(&contents, error))?;
-        overlay.push((std::path::absolute(&file).map_err(|error| io_error(&file, error))?, contents));
+        let (Ok(one), Ok(text)) = (file.canonicalize(), fs::read(&file)) else { continue };
+        let number_of_copy = copies.len();
+        let copy = match copies.entry(one) {
+            Entry::Occupied(known) => known.get().clone(),
+            Entry::Vacant(new) => {
+                let changed = language.rewritten(&text, file.as_os_str());
+                let copy = changed.map(|changed| {
+                    let copy = directory.join(format!("{number}.{number_of_copy}.source"));
+                    write_as(&copy, &changed, &file).map(|()| copy.clone()).map_err(|error| io_error(&copy, error))
+                });
+                new.insert(copy.transpose()?).clone()
+            }
+        };
+        if let Some(copy) = copy {
+            overlay.push((std::path::absolute(&file).map_err(|error| io_error(&file, error))?, copy));
+        }
     }
     let mut ours: Vec<OsString> = Vec::new();
     if !overlay.is_empty() {

@@ -92,6 +92,67 @@ fn directives_become_calls() {
     }
 }
 
+/// Functions of each sort, and a header that has two names.
+#[test]
+fn cpp_has_places_of_its_own() {
+    const HEADER: &str = r#"
+#pragma once
+namespace deep {
+template <typename T> struct box {
+    T values[4];
+    void watched() {
+#pragma pomp inst data(values, sizeof(values), "template")
+        auto lambda = [this] {
+#pragma pomp inst begin(lambda)
+            values[0] = 1;
+#pragma pomp inst end(lambda)
+        };
+        lambda();
+    }
+};
+} // namespace deep
+"#;
+    const PROGRAM: &str = r#"
+#include <link.hpp>
+#include "headers/../headers/box.hpp"
+namespace {
+void unnamed() {
+    static int own[2];
+#pragma pomp inst data(own, sizeof own, "unnamed")
+}
+} // namespace
+extern "C" {
+static constexpr int twice(int x) { return 2 * x; }
+}
+static volatile double values[3];
+int main() {
+    deep::box<int> ints;
+    deep::box<double> doubles;
+    ints.watched();
+    doubles.watched();
+    unnamed();
+#pragma pomp inst data(values, twice(12), "volatile")
+    switch (ints.values[0]) {
+    case 1:
+#pragma pomp inst data(&doubles, 4, "case")
+        break;
+    }
+}
+"#;
+    let sources = Sources::new(&[("program.cpp", PROGRAM), ("headers/box.hpp", HEADER)]);
+    fs::create_dir(sources.path("links")).unwrap();
+    std::os::unix::fs::symlink("../headers/box.hpp", sources.path("links/link.hpp")).unwrap();
+    let strict = ["-Wall", "-Wextra", "-Wshadow", "-Wold-style-cast", "-Werror", "-Wno-unknown-pragmas"];
+    for compiler in ["c++", "g++"] {
+        for standard in ["-std=c++11", "-std=c++20"] {
+            let words = [OURS, compiler, "-isystem", "links", standard, "-o", "program", "program.cpp"];
+            sources.make(&[&words[..], &strict].concat());
+            let watched = ["watch 16 template", "watch 32 template", "watch 8 unnamed", "watch 24 volatile"];
+            assert_eq!(sources.said("program"), [&watched[..], &["watch 4 case", "region lambda in 0"]].concat());
+        }
+    }
+}
+
 /// gcc's compilers make the same calls.
 #[test]
 fn gcc_has_them_too() {
