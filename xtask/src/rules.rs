@@ -89,6 +89,7 @@ const UNSAFE: &[&str] = &[
     "crates/slimline-regions/src/watched.rs",
     // Is there such a symbol? Stable Rust can't ask.
     "crates/slimline-gate/src/runtime.rs",
+    "crates/slimline-gate/src/preloaded.rs",
     // Vectors of four words, where the processor has such.
     "crates/slimline-trace/src/stream/decode/marks.rs",
     "crates/slimline-collect/src/ring.rs",

@@ -5,9 +5,11 @@
 //! - [`driver`]: clang with the rewriter inside.
 //! - [`cargo`]: cargo with rustcs that have it behind them.
 //! - [`gcc`]: gcc, g++ and gfortran, whose calls of hooks become such records: the slower way.
+//! - `directives`: pragmas of a source that say what is watched, and where regions are.
 //! - `naming`: which variable, type and member an access is of, from debug information.
 
 pub mod cargo;
+mod directives;
 pub mod driver;
 pub mod gcc;
 pub mod llvm;

@@ -14,7 +14,8 @@
 //! Rules of the house: the program behaves as it would alone. No allocation from its heap, no output, no change of
 //! `errno`, no descriptor that stays open; signals wait while a chunk is exchanged. No function of
 //! another library is called but a few of the C library's, when the process or a thread begins and for the program's
-//! own signal handlers: whatever else is called might be instrumented, and come back. Nothing has to be done when the process ends, however it does: the
+//! own signal handlers, and, where directives of the source say so, of the library that is preloaded for these (`marks`): whatever else is
+//! called might be instrumented, and come back. Nothing has to be done when the process ends, however it does: the
 //! reader finds what is in chunks that were not published.
 //!
 //! Built as an archive with the feature `archive`; without it nothing is exported.
@@ -36,6 +37,8 @@ mod handlers;
 #[cfg(feature = "archive")]
 mod hooks;
 mod kernel;
+#[cfg(feature = "archive")]
+mod marks;
 mod objects;
 #[cfg(all(feature = "archive", not(test)))]
 mod panic;

@@ -69,8 +69,12 @@ pub(crate) enum Command {
     /// Run cargo, which builds Rust programs for `slimline trace`
     #[command(disable_help_flag = true)]
     Cargo(Cargo),
-    /// Print the C header by which a program says what of it `trace` is to trace
-    Header,
+    /// Print the header by which a program says what of it `trace` is to trace, where its regions are, and what is watched
+    Header {
+        /// The source of a Fortran module that says regions and what is watched, instead of the one of C and C++
+        #[arg(long)]
+        fortran: bool,
+    },
     Import(Import),
     Report(Report),
     Advise(Advise),

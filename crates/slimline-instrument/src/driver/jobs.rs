@@ -16,9 +16,11 @@ pub(crate) struct Job {
 pub(super) enum Purpose {
     /// Code is made of a source: an object or assembly.
     Compile,
+    /// A source is preprocessed or checked, or a header precompiled.
+    Read,
     /// A program or a shared object is linked.
     Link,
-    /// Anything else: preprocessing, assembling, checking.
+    /// Anything else: assembling, asking.
     Other,
 }
 
@@ -109,11 +111,19 @@ impl Job {
         self.arguments.get(at + 1).map(OsString::as_os_str)
     }
 
+    /// Whether it reads Fortran.
+    pub(super) fn is_fortran(&self) -> bool {
+        self.arguments.first().is_some_and(|first| first == FLANG)
+    }
+
     pub(super) fn purpose(&self) -> Purpose {
         let first = self.arguments.first().map(|first| first.to_string_lossy().into_owned()).unwrap_or_default();
         if ["-cc1", FLANG].contains(&&*first) {
-            let makes_code = self.has("-emit-obj") || self.has("-S");
-            return if makes_code { Purpose::Compile } else { Purpose::Other };
+            return match self.has("-emit-obj") || self.has("-S") {
+                true => Purpose::Compile,
+                false if ["-E", "-emit-pch", "-fsyntax-only"].iter().any(|it| self.has(it)) => Purpose::Read,
+                false => Purpose::Other,
+            };
         }
         if !first.starts_with("-cc1") && is_linker(&self.program) && !self.has("-r") {
             return Purpose::Link;
@@ -144,7 +154,7 @@ impl Job {
 
     /// The job that makes the code of such bitcode.
     pub(super) fn of_bitcode(&self, bitcode: &Path) -> Self {
-        if self.arguments.first().is_some_and(|first| first == FLANG) {
+        if self.is_fortran() {
             return self.of_flangs_bitcode(bitcode);
         }
         let mut arguments = Vec::with_capacity(self.arguments.len());
@@ -322,6 +332,20 @@ c" "-o" "/work/a-1.o" "-x" "c" "a.c"
             "/work/a-1.o --export-dynamic-symbol=__slimline_* --push-state --whole-archive r.a --pop-state -lc";
         assert_eq!(words(&link)[5..12].join(" "), expected);
         assert!(words(&link)[12].ends_with("crtendS.o"));
+    }
+
+    #[test]
+    fn what_makes_no_code_is_told_apart() {
+        let purpose = |arguments: &[&str]| {
+            let arguments = arguments.iter().map(OsString::from).collect();
+            Job { program: "/usr/lib/llvm-19/bin/clang".into(), arguments }.purpose()
+        };
+        for read in ["-E", "-emit-pch", "-fsyntax-only"] {
+            assert_eq!(purpose(&["-cc1", read]), Purpose::Read);
+        }
+        assert_eq!(purpose(&["-fc1", "-E"]), Purpose::Read);
+        assert_eq!(purpose(&["-cc1", "-Eonly"]), Purpose::Other);
+        assert_eq!(purpose(&["-cc1as"]), Purpose::Other);
     }
 
     #[test]

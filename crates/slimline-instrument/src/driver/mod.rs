@@ -5,7 +5,10 @@
 //! the bitcode is rewritten in this process, clang makes code of it with the same options. Links get the runtime.
 //! Everything else is run as it is. So it is with flang, but that the clang beside it makes the code: flang would optimize again.
 
+pub(crate) mod fortran;
 mod jobs;
+pub(crate) mod prepared;
+mod sources;
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -21,9 +24,13 @@ use crate::llvm::{self, Llvm, LlvmError};
 use crate::rewrite::{Origin, OwnAllocators, RewriteError, Told, rewrite};
 pub(crate) use jobs::{AS_BEFORE, Job, WHOLE, runtime_flags};
 use jobs::{Purpose, Said};
+use prepared::Prepared;
+use sources::prepared;
 
-/// The C header by which programs say what of them is to be traced.
+/// The header by which programs of C and C++ say what of them is to be traced, timed and watched.
 pub const HEADER: &str = include_str!("slimline.h");
+/// The source of the module by which those of Fortran say what is to be timed and watched.
+pub const FORTRAN_MODULE: &str = include_str!("slimline.f90");
 /// Environment variable that names the clang to use.
 pub const CLANG_VARIABLE: &str = "SLIMLINE_CLANG";
 /// Environment variable that names the flang to use.
@@ -177,6 +184,7 @@ impl Run<'_> {
                 continue;
             }
             let status = match purpose {
+                Purpose::Read => self.start(&prepared(job, self.directory.path(), number)?)?,
                 Purpose::Compile => {
                     let llvm = match &mut llvm {
                         Some(llvm) => llvm,
@@ -195,7 +203,9 @@ impl Run<'_> {
     fn compile(&self, llvm: &Llvm, job: &Job, number: usize) -> Result<u8, DriverError> {
         let [optimized, rewritten] =
             ["optimized", "rewritten"].map(|name| self.directory.path().join(format!("{number}.{name}.bc")));
-        let status = start(&job.to_bitcode(&optimized))?;
+        let mut prepared = prepared(job, self.directory.path(), number)?;
+        prepared.job = prepared.job.to_bitcode(&optimized);
+        let status = self.start(&prepared)?;
         if status != 0 {
             return Ok(status);
         }
@@ -215,6 +225,10 @@ impl Run<'_> {
             let _ = fs::remove_file(file);
         }
         Ok(status)
+    }
+
+    fn start(&self, prepared: &Prepared) -> Result<u8, DriverError> {
+        prepared.start().map_err(|error| io_error(&prepared.job.program, error))
     }
 
     fn link(&self, job: &Job) -> Result<u8, DriverError> {
@@ -271,7 +285,7 @@ fn refuse(job: &Job) -> Result<(), DriverError> {
         Purpose::Link if job.has("-static") && !job.has("-dynamic-linker") => {
             return refused(OsStr::new("-static"), "the runtime needs the dynamic linker");
         }
-        Purpose::Link | Purpose::Other => {}
+        Purpose::Link | Purpose::Read | Purpose::Other => {}
     }
     Ok(())
 }

@@ -12,6 +12,7 @@
 //! sanitizer's.
 
 mod assembly;
+mod sources;
 mod steps;
 
 use std::ffi::{OsStr, OsString};

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::assembly::instrument;
+use super::sources::prepared;
 use super::{GccError, REFUSED, io_error};
 use crate::driver::{Job, exit_status};
 use crate::rewrite::OwnAllocators;
@@ -78,7 +79,7 @@ impl Step {
     }
 }
 
-fn name_of(job: &Job) -> Option<&str> {
+pub(super) fn name_of(job: &Job) -> Option<&str> {
     job.program.file_name()?.to_str()
 }
 
@@ -98,7 +99,8 @@ fn compile(job: &Job, directory: &Path, allocators: &OwnAllocators) -> Result<u8
     if is_printed && let Some(place) = job.arguments.iter().rposition(|argument| argument == "-o") {
         job.arguments[place + 1] = between.clone().into();
     }
-    let status = start(&job)?;
+    let prepared = prepared(&job, &directory.join(std::process::id().to_string()))?;
+    let status = prepared.start().map_err(|error| io_error(&job.program, error))?;
     let Some(made) = (if is_printed { Some(between) } else { asked }).filter(|made| status == 0 && made.is_file())
     else {
         return Ok(status);

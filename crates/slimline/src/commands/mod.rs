@@ -28,7 +28,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::Context;
-use slimline_instrument::driver::{HEADER, Language};
+use slimline_instrument::driver::{FORTRAN_MODULE, HEADER, Language};
 use slimline_instrument::gcc::Compiler;
 use slimline_report::simulation::AccessTrace;
 
@@ -46,8 +46,8 @@ pub(crate) fn run(cli: Cli) -> anyhow::Result<u8> {
         Command::GccCPlusPlus(options) => gcc::run(Compiler::CPlusPlus, options),
         Command::Gfortran(options) => gcc::run(Compiler::Fortran, options),
         Command::Cargo(options) => cargo::run(options),
-        Command::Header => {
-            print(HEADER)?;
+        Command::Header { fortran } => {
+            print(if *fortran { FORTRAN_MODULE } else { HEADER })?;
             Ok(0)
         }
         Command::Import(options) => import::run(options),
