@@ -67,8 +67,12 @@ impl Frame {
 #[derive(Debug, Default)]
 pub struct Stack {
     frames: Vec<Frame>,
+    /// Which of them are parallel regions.
+    teams: Vec<usize>,
     /// By path.
     rows: Vec<Times>,
+    /// By path, how often the thread is in it, other than creating a task: tasks that wait for tasks lie within each other by thousands.
+    depths: Vec<u32>,
     /// The construct whose implied barrier would be next, and whether waiting there is for want of work.
     left: Option<(PathId, Kind, bool)>,
 }
@@ -95,7 +99,7 @@ impl Stack {
     /// The team that the thread is in.
     #[must_use]
     pub fn team(&self) -> Option<&Arc<Team>> {
-        self.frames.iter().rev().find_map(|frame| frame.team.as_ref())
+        self.frames[*self.teams.last()?].team.as_ref()
     }
 
     /// Enters a region; `path` is that of the region itself.
@@ -133,7 +137,8 @@ impl Stack {
     /// Whether the thread is in that task, or in one within it.
     #[must_use]
     pub fn is_in_task(&self, task: usize) -> bool {
-        task != 0 && self.frames.iter().any(|frame| frame.task == task)
+        // It is the innermost one, mostly.
+        task != 0 && self.frames.iter().rev().any(|frame| frame.task == task)
     }
 
     /// Leaves the task, which has ended or is suspended, and what the thread is in within it.
@@ -236,10 +241,16 @@ impl Stack {
 
     /// Makes room for the row at once, so that leaving allocates nothing: it may happen in a signal's handler.
     fn push(&mut self, frame: Frame) {
-        if let Some(PathId(path)) = frame.path
-            && self.rows.len() <= path as usize
-        {
-            self.rows.resize(path as usize + 1, Times::default());
+        if let Some(PathId(path)) = frame.path {
+            let path = path as usize;
+            if self.rows.len() <= path {
+                self.rows.resize(path + 1, Times::default());
+                self.depths.resize(path + 1, 0);
+            }
+            self.depths[path] += u32::from(frame.entry != Entry::Creation);
+        }
+        if frame.team.is_some() {
+            self.teams.push(self.frames.len());
         }
         self.frames.push(frame);
     }
@@ -259,6 +270,7 @@ impl Stack {
     fn pop(&mut self, now_ns: u64) {
         let Some(mut frame) = self.frames.pop() else { return };
         if frame.team.is_some() {
+            self.teams.pop();
             self.left = None;
         }
         match frame.team.clone() {
@@ -282,9 +294,10 @@ impl Stack {
             }
             return;
         };
-        let is_within_itself =
-            self.frames.iter().any(|outer| outer.path == Some(path) && outer.entry != Entry::Creation);
-        let Some(row) = self.rows.get_mut(path.0 as usize) else { return };
+        let path = path.0 as usize;
+        let (Some(row), Some(depth)) = (self.rows.get_mut(path), self.depths.get_mut(path)) else { return };
+        *depth -= u32::from(frame.entry != Entry::Creation);
+        let is_within_itself = *depth > 0;
         row.count += u64::from(frame.entry == Entry::Execution);
         row.end_at(frame.end_address);
         for phase in 0..Phase::COUNT {
