@@ -11,6 +11,7 @@ mod measure;
 mod oracle;
 mod overhead;
 mod redis;
+mod region_cost;
 mod robust;
 mod rules;
 mod selection;
@@ -156,6 +157,14 @@ enum Bench {
         /// Only these programs.
         only: Vec<String>,
     },
+    /// What timing OpenMP's regions costs, by how long they are; a Markdown table.
+    Regions {
+        /// Pairs of runs of each kind, length and compiler.
+        #[arg(long, default_value_t = 5)]
+        runs: usize,
+        /// Only these kinds.
+        only: Vec<String>,
+    },
     /// How much of the time of real programs is resolved to objects and to fields; a Markdown table.
     Coverage {
         /// Keep the sessions in this directory.
@@ -211,6 +220,7 @@ fn run(task: Task) -> Result<bool> {
         Task::Bench(Bench::Collectors { only }) => collectors::run(&only),
         Task::Bench(Bench::Simulate { runs, only }) => simulate_speed::run(runs, &only),
         Task::Bench(Bench::Split { runs, only }) => split::run(runs, &only),
+        Task::Bench(Bench::Regions { runs, only }) => region_cost::run(runs, &only),
         Task::Bench(Bench::Hints { runs, only }) => hints::run(runs, &only),
         Task::Bench(Bench::Agreement { runs, only }) => agreement::run(runs, &only),
         Task::Bench(Bench::Coverage { keep, only }) => coverage::run(keep.as_deref(), &only),

@@ -81,7 +81,7 @@ pub use machine::describe as describe_machine;
 pub use page_homes::{NumaKernel, PageHomes};
 pub use program::{preloaded, program_file};
 pub use record::{CollectorChoice, DEFAULT_BUDGET_PPM, DEFAULT_BURST_INSTRUCTIONS, Outcome, RecordOptions, record};
-pub use regions::{RegionsOutcome, WrittenProfile, profile_regions, why_without_regions};
+pub use regions::{RegionFunctions, RegionsOutcome, WrittenProfile, profile_regions, why_without_regions};
 pub use slimline_trace::wire::AllocatorRole;
 pub use stall_kernel::run_stall_kernel;
 pub use topology::{Topology, TopologyNode, topology};

@@ -3,11 +3,11 @@
 use std::ffi::OsString;
 use std::fs;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use slimline_regions::{DIRECTORY_VARIABLE, Profile, ReadError, SUFFIX, read};
+use slimline_regions::{DIRECTORY_VARIABLE, FUNCTIONS_VARIABLE, Profile, ReadError, SUFFIX, read};
 use slimline_trace::session::End;
 
 use crate::run_directory::{Library, RunDirectory};
@@ -54,11 +54,33 @@ pub fn why_without_regions(command: &[OsString]) -> Result<Option<String>, Recor
     Ok(program::what_runs(&program::find(name)?)?.without_agent)
 }
 
-/// Runs `command` to its end, and its regions are timed. Standard streams, directory, signals and exit status are the command's own.
+/// Functions of a program that are regions.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RegionFunctions {
+    /// The program's file.
+    pub program: PathBuf,
+    /// Their addresses in it.
+    pub addresses: Vec<u64>,
+}
+
+impl RegionFunctions {
+    fn variable(&self) -> OsString {
+        let mut value = self.program.clone().into_os_string();
+        let addresses: Vec<String> = self.addresses.iter().map(|address| format!("{address:x}")).collect();
+        value.push(format!(":{}", addresses.join(",")));
+        value
+    }
+}
+
+/// Runs `command` to its end, and its regions are timed; of functions that the compiler instrumented only `functions` are, if there are
+/// any. Standard streams, directory, signals and exit status are the command's own.
 ///
 /// # Errors
 /// [`RecordError`] where the command was not started. Once it runs, it runs to its end.
-pub fn profile_regions(command: &[OsString]) -> Result<RegionsOutcome, RecordError> {
+pub fn profile_regions(
+    command: &[OsString],
+    functions: Option<&RegionFunctions>,
+) -> Result<RegionsOutcome, RecordError> {
     let (name, arguments) = command.split_first().ok_or(RecordError::NoCommand)?;
     let program = program::find(name)?;
     program::what_runs(&program)?;
@@ -67,7 +89,8 @@ pub fn profile_regions(command: &[OsString]) -> Result<RegionsOutcome, RecordErr
     let mut started = Command::new(&program);
     started.args(arguments);
     std::os::unix::process::CommandExt::arg0(&mut started, name);
-    started.envs(variables(&run));
+    started.envs(variables(&run)).env_remove(FUNCTIONS_VARIABLE);
+    started.envs(functions.map(|functions| (FUNCTIONS_VARIABLE, functions.variable())));
     let child = started.spawn().map_err(|error| RecordError::Spawn { program, error })?;
     let mut until = Until::Child(child);
     let mut wakes = until.wakes();

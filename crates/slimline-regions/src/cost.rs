@@ -2,9 +2,9 @@
 
 use std::collections::HashMap;
 
-use crate::kind::Phase;
+use crate::kind::{Kind, Phase};
 use crate::path::{PathId, ROOT};
-use crate::profile::Profile;
+use crate::profile::{Profile, Row};
 use crate::times::Times;
 
 /// What counting one execution of a region costs, in picoseconds: two events, each of which asks for the time at its middle.
@@ -35,7 +35,7 @@ impl Cost {
 /// What was taken away.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Subtracted {
-    /// Executions of regions.
+    /// Executions of regions, and creations of tasks.
     pub executions: u64,
     /// What counting them cost, in nanoseconds summed over threads.
     pub cost_ns: u64,
@@ -60,18 +60,27 @@ impl Profile {
             let row = &self.rows[place];
             let Some(node) = self.node(row.path) else { continue };
             let parent = node.parent;
-            let phases = node.region.kind.phases();
-            let has_any = |phase: &&Phase| row.times.exclusive_ns[**phase as usize] > 0;
-            let has_phases = phases.iter().filter(has_any).count() as u64;
-            let all_ps = row.times.count.saturating_mul(cost.of_execution(has_phases));
-            let inside_ps = row.times.count.saturating_mul(cost.inside_ps);
-            subtracted.executions = subtracted.executions.saturating_add(row.times.count);
+            let kind = node.region.kind;
+            // A task is created at one time and executed at another one: that is as two executions of one phase each.
+            let (counted, phases_each) = match kind {
+                Kind::Task => (row.times.count.saturating_add(row.times.created), 1),
+                _ => (row.times.count, kind.phases().iter().filter(|phase| has_any(row, **phase)).count() as u64),
+            };
+            let times_in = |phase: Phase| match (kind, phase) {
+                _ if !has_any(row, phase) => 0,
+                (Kind::Task, Phase::Enter) => row.times.created,
+                _ => row.times.count,
+            };
+            let inside_ps = Phase::ALL.map(|phase| times_in(phase).saturating_mul(cost.inside_ps));
+            let all_ps = counted.saturating_mul(cost.of_execution(phases_each));
+            subtracted.executions = subtracted.executions.saturating_add(counted);
             subtracted.cost_ns = subtracted.cost_ns.saturating_add(all_ps / 1000);
             if parent != ROOT
                 && let Some(&outer) = places.get(&(parent, row.thread))
             {
                 within[outer] = within[outer].saturating_add(all_ps).saturating_add(within[place]);
-                edges[outer] = edges[outer].saturating_add(all_ps.saturating_sub(inside_ps.saturating_mul(has_phases)));
+                let inside_ps = inside_ps.iter().fold(0_u64, |sum, ps| sum.saturating_add(*ps));
+                edges[outer] = edges[outer].saturating_add(all_ps.saturating_sub(inside_ps));
             }
             take(&mut self.rows[place].times, (inside_ps, edges[place], within[place]));
         }
@@ -79,11 +88,15 @@ impl Profile {
     }
 }
 
-/// Takes away `inside` of each phase, and of the body what is at the edges of regions within it, and, where those count, what is in them.
-fn take(times: &mut Times, (inside_ps, edges_ps, within_ps): (u64, u64, u64)) {
+fn has_any(row: &Row, phase: Phase) -> bool {
+    row.times.exclusive_ns[phase as usize] > 0
+}
+
+/// Takes away what is inside of each phase, and of the body what is at the edges of regions within it, and, where those count, what is in them.
+fn take(times: &mut Times, (inside_ps, edges_ps, within_ps): ([u64; Phase::COUNT], u64, u64)) {
     for phase in 0..Phase::COUNT {
         let is_body = phase == Phase::Body as usize;
-        let own_ns = if times.exclusive_ns[phase] > 0 { inside_ps / 1000 } else { 0 };
+        let own_ns = inside_ps[phase] / 1000;
         let [edges_ns, within_ns] = [edges_ps, within_ps].map(|ps| if is_body { ps / 1000 } else { 0 });
         let exclusive_ns = times.exclusive_ns[phase];
         let taken_ns = own_ns.saturating_add(edges_ns).min(exclusive_ns);

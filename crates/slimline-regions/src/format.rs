@@ -12,7 +12,7 @@
 //! | `code ADDRESS LINE FUNCTION FILE` | where code is in the source; hexadecimal, decimal, escaped; 0 and nothing where not known |
 //! | `thread NUMBER KERNEL_ID` | |
 //! | `path PARENT KIND code ADDRESS PART`, `path PARENT KIND name NAME` | path 1, 2, …; bytes of names that are no visible ASCII, and `%`, as `%XX` |
-//! | `row PATH THREAD COUNT INCLUSIVE×4 EXCLUSIVE×4 LIMITED END` | times in nanoseconds |
+//! | `row PATH THREAD COUNT CREATED INCLUSIVE×4 EXCLUSIVE×4 LIMITED END` | times in nanoseconds |
 //! | `end LINES` | the last: how many lines are before it |
 //!
 //! Several of them, one behind the other, are the profiles of a run's processes. `run` and `code` are added by who started the command: they are known when it has ended.
@@ -34,6 +34,9 @@ const MAGIC: &str = "slimline-regions";
 
 /// The environment variable that names the directory where profiles are written.
 pub const DIRECTORY_VARIABLE: &str = "SLIMLINE_REGIONS";
+/// The environment variable that names the functions that are regions, of those that the compiler instrumented: the path of the
+/// program, a colon, and their addresses in that file, hexadecimal, with commas between. Without it all are.
+pub const FUNCTIONS_VARIABLE: &str = "SLIMLINE_REGION_FUNCTIONS";
 /// What a profile's file name ends in, after the process's number.
 pub const SUFFIX: &str = ".regions";
 
@@ -99,8 +102,11 @@ impl<W: Write> Writer<W> {
 
     pub(crate) fn row(&mut self, path: PathId, thread: u32, times: &Times) -> fmt::Result {
         let ([a, b, c, d], [e, f, g, h]) = (times.inclusive_ns, times.exclusive_ns);
-        let (count, limited, end) = (times.count, times.limited_ns, times.end_address);
-        self.line(format_args!("row {} {thread} {count} {a} {b} {c} {d} {e} {f} {g} {h} {limited} {end:x}", path.0))
+        let Times { count, created, limited_ns: limited, end_address: end, .. } = *times;
+        self.line(format_args!(
+            "row {} {thread} {count} {created} {a} {b} {c} {d} {e} {f} {g} {h} {limited} {end:x}",
+            path.0
+        ))
     }
 
     pub(crate) fn end(mut self) -> Result<W, fmt::Error> {
@@ -280,7 +286,7 @@ fn take(line: &str, profile: &mut Profile) -> Option<()> {
             let thread = u32::try_from(number(words)?).ok()?;
             profile.node(path)?;
             profile.threads.iter().find(|known| known.number == thread)?;
-            let mut times = Times { count: number(words)?, ..Times::default() };
+            let mut times = Times { count: number(words)?, created: number(words)?, ..Times::default() };
             for ns in times.inclusive_ns.iter_mut().chain(&mut times.exclusive_ns) {
                 *ns = number(words)?;
             }

@@ -24,6 +24,8 @@ mod times;
 
 // Inside the program.
 #[cfg(feature = "preload")]
+mod functions;
+#[cfg(feature = "preload")]
 mod gomp;
 #[cfg(feature = "preload")]
 mod live;
@@ -41,7 +43,7 @@ mod watched;
 mod written;
 
 pub use cost::{Cost, Subtracted};
-pub use format::{DIRECTORY_VARIABLE, ReadError, SUFFIX, VERSION, read, read_all};
+pub use format::{DIRECTORY_VARIABLE, FUNCTIONS_VARIABLE, ReadError, SUFFIX, VERSION, read, read_all};
 pub use kind::{Kind, Phase};
 pub use overhead::{Analysis, OverheadReport, Overheads};
 pub use path::{MAX_PATHS, Node, PathId, Paths, Place, ROOT, Region};

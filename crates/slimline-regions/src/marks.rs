@@ -4,6 +4,7 @@
 use std::ffi::{CStr, c_char, c_void};
 use std::sync::Arc;
 
+use crate::functions::is_region;
 use crate::kind::{Kind, Phase};
 use crate::live::event;
 use crate::path::{Place, Region};
@@ -37,15 +38,19 @@ extern "C" fn slimline_region_end() {
 /// Called by instrumented functions when they begin.
 #[unsafe(no_mangle)]
 extern "C" fn __cyg_profile_func_enter(function: *const c_void, _: *const c_void) {
-    if let Some(mut event) = event() {
+    if is_region(function as u64)
+        && let Some(mut event) = event()
+    {
         event.enter(Kind::Function, function as u64, Phase::Body);
     }
 }
 
 /// Called by instrumented functions when they return.
 #[unsafe(no_mangle)]
-extern "C" fn __cyg_profile_func_exit(_: *const c_void, _: *const c_void) {
-    if let Some(mut event) = event() {
+extern "C" fn __cyg_profile_func_exit(function: *const c_void, _: *const c_void) {
+    if is_region(function as u64)
+        && let Some(mut event) = event()
+    {
         event.exit(Kind::Function, 0);
     }
 }

@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::Relaxed;
 
 use crate::format::DIRECTORY_VARIABLE;
-use crate::{live, written};
+use crate::{functions, live, written};
 
 /// The process that is profiled: a `vfork` child shares our memory but is another.
 static PROCESS: AtomicU32 = AtomicU32::new(0);
@@ -73,6 +73,7 @@ extern "C" fn at_start() {
         return;
     };
     PROCESS.store(std::process::id(), Relaxed);
+    functions::begin();
     live::begin(PathBuf::from(directory));
     // SAFETY: plain functions that take nothing; they live as long as we do, and we are never unloaded.
     unsafe {

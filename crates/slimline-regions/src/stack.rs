@@ -299,6 +299,7 @@ impl Stack {
         *depth -= u32::from(frame.entry != Entry::Creation);
         let is_within_itself = *depth > 0;
         row.count += u64::from(frame.entry == Entry::Execution);
+        row.created += u64::from(frame.entry == Entry::Creation);
         row.end_at(frame.end_address);
         for phase in 0..Phase::COUNT {
             let exclusive_ns = frame.spent_ns[phase].saturating_sub(frame.within_ns[phase]);

@@ -7,6 +7,8 @@ use crate::kind::Phase;
 pub struct Times {
     /// `execC`: how often its body was executed.
     pub count: u64,
+    /// Of tasks, how often one was created, where that takes a time of its own (libgomp): [`Phase::Enter`].
+    pub created: u64,
     /// By [`Phase`], with the regions within it on the same thread. Where it is within itself, that is counted once.
     pub inclusive_ns: [u64; Phase::COUNT],
     /// By [`Phase`], without them.
@@ -39,12 +41,13 @@ impl Times {
     /// Whether nothing was counted.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.count == 0 && self.exec_ns() == 0 && self.exclusive_exec_ns() == 0
+        self.count == 0 && self.created == 0 && self.exec_ns() == 0 && self.exclusive_exec_ns() == 0
     }
 
     /// Adds those of another thread or path. Numbers that a file made up stop at the largest.
     pub fn add(&mut self, other: &Self) {
         self.count = self.count.saturating_add(other.count);
+        self.created = self.created.saturating_add(other.created);
         for phase in 0..Phase::COUNT {
             self.inclusive_ns[phase] = self.inclusive_ns[phase].saturating_add(other.inclusive_ns[phase]);
             self.exclusive_ns[phase] = self.exclusive_ns[phase].saturating_add(other.exclusive_ns[phase]);

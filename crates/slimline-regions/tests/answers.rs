@@ -227,6 +227,7 @@ fn written() -> Profile {
         exclusive_ns: [1, 2, 0, 4],
         limited_ns: 5,
         end_address: 0x40_1234,
+        created: 6,
     };
     Profile {
         process: 42,
@@ -348,4 +349,28 @@ fn what_counting_costs_is_taken_away() {
     assert_eq!(of(1), ([0, 17_000, 0, 0], [0, 17_000, 0, 0]));
     assert_eq!(of(2), ([0, 0, 0, 0], [0, 0, 0, 0]));
     assert_eq!(Cost::of(100, 3_000, 8_000), Cost { inside_ps: 30_000, outside_ps: 50_000 });
+}
+
+/// Ten tasks that one thread creates and another one executes: each pays for its own part.
+#[test]
+fn creating_tasks_costs_as_executing_them_does() {
+    let node = |parent, kind| Node { parent: PathId(parent), region: Region::at(kind, 1) };
+    let times = |count, created, [enter, body]: [u64; 2]| {
+        let ns = [enter, body, 0, 0];
+        Times { count, created, inclusive_ns: ns, exclusive_ns: ns, ..Times::default() }
+    };
+    let row = |path, thread, times| Row { path: PathId(path), thread, times };
+    let single = Times { exclusive_ns: [0, 3_000, 0, 0], ..times(1, 0, [0, 5_000]) };
+    let mut profile = Profile {
+        cost: Some(Cost { inside_ps: 30_000, outside_ps: 50_000 }),
+        threads: (0..2).map(|number| Thread { number, kernel_id: number }).collect(),
+        nodes: vec![node(0, Kind::Single), node(1, Kind::Task)],
+        rows: vec![row(1, 0, single), row(2, 0, times(0, 10, [2_000, 0])), row(2, 1, times(10, 0, [0, 9_000]))],
+        ..Profile::default()
+    };
+    assert_eq!(profile.subtract_cost(), Subtracted { executions: 21, cost_ns: 80 + 10 * 80 + 10 * 80 });
+    let of = |place: usize| (profile.rows[place].times.inclusive_ns, profile.rows[place].times.exclusive_ns);
+    assert_eq!(of(0), ([0, 5_000 - 30 - 800, 0, 0], [0, 3_000 - 30 - 500, 0, 0]));
+    assert_eq!(of(1), ([1_700, 0, 0, 0], [1_700, 0, 0, 0]));
+    assert_eq!(of(2), ([0, 8_700, 0, 0], [0, 8_700, 0, 0]));
 }

@@ -6,10 +6,12 @@ use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use anyhow::Context;
+use anyhow::{Context, bail};
+use slimline_analyze::full_trace::filter::is_match;
 use slimline_attribute::module::Module;
+use slimline_attribute::module::demangle;
 use slimline_attribute::module::store::FileStore;
-use slimline_collect::WrittenProfile;
+use slimline_collect::{RegionFunctions, WrittenProfile, program_file};
 use slimline_regions::{Code, Ended, Profile, Run, read_all};
 use slimline_trace::address::Svma;
 use slimline_trace::session::End;
@@ -19,6 +21,9 @@ use crate::disk::Disk;
 /// Why there may be nothing.
 pub(crate) const NO_REGION: &str = "no region was met: the program calls neither libgomp nor LLVM's libomp that are shared libraries, nor \
                                     slimline_region_begin(); Intel's, NVIDIA's and other runtimes are not seen";
+
+/// Their addresses are in a variable of the environment, which has room for 128 KiB.
+const MOST_FUNCTIONS: usize = 8000;
 
 /// What the processes of a run wrote.
 pub(crate) struct Taken {
@@ -50,6 +55,41 @@ impl Taken {
         look_up(&mut profiles);
         Self { profiles, missing }
     }
+}
+
+/// The functions of these names in the file that a command runs.
+///
+/// # Errors
+/// There is none of a name.
+pub(crate) fn functions(command: &[OsString], names: &[String]) -> anyhow::Result<RegionFunctions> {
+    let name = command.first().context("no command")?;
+    let program = program_file(name)?;
+    let program = fs::canonicalize(&program).with_context(|| program.display().to_string())?;
+    let store = FileStore::new(&Disk);
+    let module = Module::open(&store, program.to_str().context("a path that is no text")?);
+    let mut has = vec![false; names.len()];
+    let mut addresses = Vec::new();
+    module.for_each_function(&mut |linked, Svma(address), _| {
+        let full = demangle(linked);
+        // Arguments tell overloads apart; who has none in mind leaves them out.
+        let short = full.split('(').next().unwrap_or(&full);
+        for (has, name) in has.iter_mut().zip(names) {
+            if [linked, &full, short].iter().any(|function| is_match(name, function)) {
+                *has = true;
+                addresses.push(address);
+            }
+        }
+    });
+    let lacking: Vec<&str> = names.iter().zip(has).filter(|(_, has)| !has).map(|(name, _)| name.as_str()).collect();
+    if !lacking.is_empty() {
+        bail!("{}: has no function {} (by its symbols)", program.display(), lacking.join(" or "));
+    }
+    addresses.sort_unstable();
+    addresses.dedup();
+    if addresses.len() > MOST_FUNCTIONS {
+        bail!("{} functions have these names: {MOST_FUNCTIONS} can be told", addresses.len());
+    }
+    Ok(RegionFunctions { program, addresses })
 }
 
 /// Reads what was kept.

@@ -227,7 +227,7 @@ fn any<'a>(patterns: &[String], names: impl IntoIterator<Item = &'a str>) -> boo
 
 /// Whether a pattern matches all of a text. Takes time of the product of their lengths at most: where the rest does not match,
 /// only the last `*` takes more.
-fn is_match(pattern: &str, text: &str) -> bool {
+pub fn is_match(pattern: &str, text: &str) -> bool {
     let pattern: Vec<char> = pattern.chars().collect();
     let text: Vec<char> = text.chars().collect();
     let (mut at, mut in_text) = (0, 0);

@@ -405,7 +405,7 @@ mod tests {
         // Enter, body, exit barrier, exit.
         let row = |path, thread, count, inclusive: [u64; 4], exclusive: [u64; 4], end_address| {
             let [inclusive_ns, exclusive_ns] = [inclusive, exclusive].map(|times| times.map(|time| time * MS));
-            let times = Times { count, inclusive_ns, exclusive_ns, limited_ns: 0, end_address };
+            let times = Times { count, inclusive_ns, exclusive_ns, end_address, ..Times::default() };
             Row { path: PathId(path), thread, times }
         };
         let code = |address, line, function: &str| Code {

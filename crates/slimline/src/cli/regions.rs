@@ -41,6 +41,10 @@ pub(crate) struct Regions {
     /// What `slimline regions -o` or `slimline trace --regions -o` wrote
     #[arg(value_name = "PROFILE|TRACE")]
     pub(crate) profile: Option<PathBuf>,
+    /// Functions of this name are regions, too, where the program was compiled with -finstrument-functions; `*` and `?` stand for
+    /// others; may be repeated [default: all of those functions]
+    #[arg(long = "function", value_name = "GLOB", conflicts_with_all = ["profile", "live", "data", "data_addr", "machine"])]
+    pub(crate) functions: Vec<String>,
     /// Also write what was counted to this file; one that is there becomes FILE.old
     #[arg(short, long, value_name = "FILE", conflicts_with = "profile")]
     pub(crate) output: Option<PathBuf>,

@@ -7,7 +7,7 @@ use std::path::Path;
 use anyhow::{Context, bail};
 use slimline_analyze::region_accesses::region_accesses;
 use slimline_collect::{profile_regions, why_without_regions};
-use slimline_regions::read_all;
+use slimline_regions::{Kind, Profile, read_all};
 use slimline_report::regions::{RegionsReport, TracedRegions};
 use slimline_report::text;
 use slimline_simulate::extents::Extents;
@@ -55,6 +55,11 @@ pub(crate) fn run(options: &cli::Regions) -> anyhow::Result<u8> {
         return counted(options, place, &asked, &accesses, beside);
     }
     check_unasked(&options.collecting, "times alone")?;
+    timed(options, beside)
+}
+
+/// Times the regions of a program, which runs as it is.
+fn timed(options: &cli::Regions, beside: impl FnOnce(RegionsReport) -> RegionsReport) -> anyhow::Result<u8> {
     if let Some(why) = why_without_regions(&options.command)? {
         bail!("{}: link it dynamically, with glibc", why.replace("the agent", "what times regions"));
     }
@@ -62,8 +67,16 @@ pub(crate) fn run(options: &cli::Regions) -> anyhow::Result<u8> {
         check_output(output)?;
     }
     let place = ReportPlace::open(options.report.as_deref(), true)?;
-    let outcome = profile_regions(&options.command)?;
+    let functions = match options.functions.as_slice() {
+        [] => None,
+        names => Some(region_profiles::functions(&options.command, names)?),
+    };
+    let outcome = profile_regions(&options.command, functions.as_ref())?;
     let Taken { profiles, mut missing } = Taken::of(&outcome.profiles, outcome.end, &options.command);
+    let is_function = |profile: &Profile| profile.nodes.iter().any(|node| node.region.kind == Kind::Function);
+    if functions.is_some() && !profiles.iter().any(is_function) {
+        missing.push("functions: none of them was entered that was compiled with -finstrument-functions".to_owned());
+    }
     if outcome.runs_on {
         missing.push("processes that the command started and that run on".to_owned());
     }

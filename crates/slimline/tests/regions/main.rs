@@ -162,3 +162,55 @@ fn what_is_there_stays() {
         assert_eq!(said.lines().count(), 1);
     }
 }
+
+/// Two functions that are called 3 and 6 times, and one that calls the second within itself; of each there are two of a name.
+const CALLS: &str = r#"#include <stdio.h>
+static volatile int sink;
+__attribute__((noinline)) static void solve_rows(void) { sink++; }
+__attribute__((noinline)) void solve_columns(void) { sink++; }
+__attribute__((noinline)) int sum(int n) { solve_columns(); return n == 0 ? 0 : n + sum(n - 1); }
+int main(void) {
+    for (int i = 0; i < 3; i++)
+        solve_rows();
+    printf("%d\n", sum(5));
+}
+"#;
+
+#[test]
+fn functions_are_regions_by_their_names() {
+    for compiler in COMPILERS {
+        for flags in [&["-finstrument-functions"][..], &["-finstrument-functions", "-no-pie"]] {
+            let directory = compiled(compiler, CALLS, flags);
+            let counts = |names: &[&str]| {
+                let arguments = [names, &["--format", "json", "--report", "report", "--", "./program"]].concat();
+                let output = regions(directory.path(), &arguments);
+                assert_eq!((output.status.code(), text(&output.stdout)), (Some(0), "15\n"), "{}", text(&output.stderr));
+                let report: Value =
+                    serde_json::from_slice(&fs::read(directory.path().join("report")).unwrap()).unwrap();
+                let mut counts: Vec<(String, u64)> = report["processes"][0]["regions"]
+                    .as_array()
+                    .unwrap()
+                    .iter()
+                    .map(|row| (row["function"].as_str().unwrap().to_owned(), row["sum"]["count"].as_u64().unwrap()))
+                    .collect();
+                counts.sort_unstable();
+                counts
+            };
+            let of = |name: &str, count| (name.to_owned(), count);
+            assert_eq!(
+                counts(&["--function", "solve_*"]),
+                [of("solve_columns", 6), of("solve_rows", 3)],
+                "{compiler} {flags:?}"
+            );
+            assert_eq!(counts(&["--function", "sum"]), [of("sum", 6)]);
+            assert_eq!(
+                counts(&[]),
+                [of("main", 1), of("solve_columns", 6), of("solve_rows", 3), of("sum", 6)],
+                "{compiler} {flags:?}"
+            );
+            let output = regions(directory.path(), &["--function", "solve", "--", "./program"]);
+            assert_eq!((output.status.code(), text(&output.stdout)), (Some(2), ""));
+            assert!(text(&output.stderr).contains("has no function solve"), "{}", text(&output.stderr));
+        }
+    }
+}
