@@ -61,8 +61,6 @@ pub enum Availability {
     Available,
     /// Tried, and does not work here.
     Unavailable,
-    /// This version of slimline does not have it.
-    NotInThisVersion,
 }
 
 /// A command, looked at as `record` would.
@@ -102,8 +100,6 @@ pub fn doctor(program: Option<&OsString>, calibration: &[OsString]) -> Diagnosis
             in_process("clock/perf-sigtrap", Trigger::PerfSigtrap, &sigtrap, perf_event_paranoid),
             in_process("clock/thread-timer", Trigger::ThreadTimer, &timer, perf_event_paranoid),
             out_of_process(perf_event_paranoid),
-            missing("instrument", "would record every access of programs recompiled with clang"),
-            missing("translate", "would record every access of unmodified programs under QEMU"),
         ],
         trigger_cost_ns: sigtrap.trigger_cost_ns,
         trigger: is_any_granted.then_some((chosen.trigger, chosen.why)),
@@ -139,11 +135,6 @@ fn out_of_process(paranoid: Option<i32>) -> Capability {
         }
     };
     Capability { collector: "clock/perf-rings", availability, reason, remedy }
-}
-
-fn missing(collector: &'static str, reason: &str) -> Capability {
-    let reason = format!("not in this version; {reason}");
-    Capability { collector, availability: Availability::NotInThisVersion, reason, remedy: None }
 }
 
 /// Sampling by hardware that tells addresses: `found` in this machine, and tried.

@@ -94,9 +94,9 @@ fn has_any(row: &Row, phase: Phase) -> bool {
 
 /// Takes away what is inside of each phase, and of the body what is at the edges of regions within it, and, where those count, what is in them.
 fn take(times: &mut Times, (inside_ps, edges_ps, within_ps): ([u64; Phase::COUNT], u64, u64)) {
-    for phase in 0..Phase::COUNT {
+    for (phase, own_ps) in inside_ps.into_iter().enumerate() {
         let is_body = phase == Phase::Body as usize;
-        let own_ns = inside_ps[phase] / 1000;
+        let own_ns = own_ps / 1000;
         let [edges_ns, within_ns] = [edges_ps, within_ps].map(|ps| if is_body { ps / 1000 } else { 0 });
         let exclusive_ns = times.exclusive_ns[phase];
         let taken_ns = own_ns.saturating_add(edges_ns).min(exclusive_ns);

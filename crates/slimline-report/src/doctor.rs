@@ -42,7 +42,7 @@ pub struct Fact {
 pub struct Collector {
     /// Its name.
     pub name: String,
-    /// `yes`, `no`, or `later`: not in this version.
+    /// `yes` or `no`.
     pub available: String,
     /// Why, or why not.
     pub reason: String,

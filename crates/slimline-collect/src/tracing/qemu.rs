@@ -64,6 +64,11 @@ impl Qemu {
         if lists(&help.stdout) || lists(&help.stderr) { Ok(Self(path)) } else { Err(QemuError::WithoutPlugins(path)) }
     }
 
+    /// Its file.
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+
     /// What runs a program under it, with the plugin in `directory`, where rings are. `name` is what the program sees as its own, and
     /// `variables` are in its environment alone; values are told if they are wanted.
     pub(super) fn command(

@@ -147,9 +147,7 @@ pub fn compile(
     let is_ours = said.jobs.iter().any(|job| job.purpose() != Purpose::Other);
     if said.version.is_empty() {
         // Some questions are answered without it, and other compilers understand `-###` too: those would trace nothing.
-        let version = Command::new(&compiler).arg("--version").stdin(Stdio::null()).output();
-        let version = version.map_err(|error| io_error(&compiler, error))?.stdout;
-        check_version(language, &compiler, String::from_utf8_lossy(&version).lines().next().unwrap_or_default())?;
+        check_version(language, &compiler, &version_of(&compiler)?)?;
     } else {
         check_version(language, &compiler, &said.version)?;
     }
@@ -288,6 +286,24 @@ fn refuse(job: &Job) -> Result<(), DriverError> {
         Purpose::Link | Purpose::Read | Purpose::Other => {}
     }
     Ok(())
+}
+
+/// The compiler that [`compile`] would use, and the libLLVM that it comes with.
+///
+/// # Errors
+/// There is none, it is of a version that is not known, or its libLLVM is not there.
+pub fn usable(language: Language) -> Result<(PathBuf, PathBuf), DriverError> {
+    let compiler = find(language)?;
+    check_version(language, &compiler, &version_of(&compiler)?)?;
+    let library = llvm::libllvm_of(&compiler)?;
+    Ok((compiler, library))
+}
+
+/// What it says of its version.
+fn version_of(compiler: &Path) -> Result<String, DriverError> {
+    let asked = Command::new(compiler).arg("--version").stdin(Stdio::null()).output();
+    let said = asked.map_err(|error| io_error(compiler, error))?.stdout;
+    Ok(String::from_utf8_lossy(&said).lines().next().unwrap_or_default().to_owned())
 }
 
 /// The compiler of the environment, or the newest in `PATH` that is known.

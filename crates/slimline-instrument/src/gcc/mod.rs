@@ -107,8 +107,7 @@ pub fn compile(compiler: Compiler, arguments: &[OsString], allocators: &OwnAlloc
     if let Some(refused) = arguments.iter().find_map(|argument| reason_against(argument)) {
         return Err(refused);
     }
-    let program = find(compiler)?;
-    check_version(&program)?;
+    let program = usable(compiler)?;
     let directory = TempDir::with_prefix("slimline-").map_err(|error| io_error(&std::env::temp_dir(), error))?;
     let step = directory.path().join(steps::NAME);
     let own = std::env::current_exe().map_err(|error| io_error(Path::new("/proc/self/exe"), error))?;
@@ -151,6 +150,16 @@ fn reason_against(argument: &OsStr) -> Option<GccError> {
         return None;
     };
     Some(GccError::Argument { argument: text.into_owned(), reason })
+}
+
+/// The compiler that [`compile`] uses.
+///
+/// # Errors
+/// There is none, or it is of a version that is not known.
+pub fn usable(compiler: Compiler) -> Result<PathBuf, GccError> {
+    let program = find(compiler)?;
+    check_version(&program)?;
+    Ok(program)
 }
 
 /// The compiler of the environment, or the one in `PATH`.

@@ -1,6 +1,9 @@
 //! `slimline doctor`
 
-use slimline_collect::{Availability, Capability, CommandDiagnosis, Diagnosis};
+use slimline_collect::{Availability, Capability, CommandDiagnosis, Diagnosis, Qemu};
+use slimline_instrument::driver::{self, Language};
+use slimline_instrument::gcc::{self, Compiler};
+use slimline_instrument::llvm::Llvm;
 use slimline_report::doctor::{self, Collector, Command, Fact};
 use slimline_report::{followed_calls, unseen_calls};
 use slimline_trace::session::FoundAllocator;
@@ -16,7 +19,9 @@ pub(crate) fn run(options: &cli::Doctor) -> anyhow::Result<u8> {
     let found = slimline_collect::doctor(options.command.first(), &record::calibration()?);
     let command = found.command.as_ref().map(command);
     check_whole()?;
-    let view = doctor::Diagnosis::new(facts(&found), found.capabilities.iter().map(collector).collect(), command);
+    let sampling = found.capabilities.iter().map(collector);
+    let collectors = sampling.chain([instrument(), instrument_by_gcc(), translate()]).collect();
+    let view = doctor::Diagnosis::new(facts(&found), collectors, command);
     show(options.format, ReportPlace::Output, || doctor::json(&view), |out| doctor::write(out, &view))?;
     // As `record` would end: a program that is not there is bad input. One that is there can be looked at.
     let is_missing = found.command.as_ref().is_some_and(|command| command.program.is_none());
@@ -86,13 +91,43 @@ fn allocators(found: &[FoundAllocator], facts: &mut Vec<Fact>, lacks: &mut Vec<S
     lacks.extend(unseen.into_iter().map(|(names, why)| format!("calls of {names} (of an allocator): {why}")));
 }
 
+/// Programs that clang compiles for traces.
+fn instrument() -> Collector {
+    let usable = driver::usable(Language::C).map_err(|error| error.to_string()).and_then(|(compiler, library)| {
+        Llvm::load(&library).map_err(|error| error.to_string())?;
+        Ok(format!("{}: every access of programs that slimline cc, c++ or cargo has compiled", compiler.display()))
+    });
+    tracing("instrument", usable)
+}
+
+/// The slower way.
+fn instrument_by_gcc() -> Collector {
+    let usable = gcc::usable(Compiler::C).map_err(|error| error.to_string());
+    let usable = usable
+        .map(|gcc| format!("{}: the same by slimline gcc, g++ and gfortran, slower and with less", gcc.display()));
+    tracing("instrument by gcc", usable)
+}
+
+/// Programs as they are.
+fn translate() -> Collector {
+    let usable = Qemu::find(None).map_err(|error| error.to_string());
+    let usable = usable.map(|qemu| format!("{}: every access of programs as they are", qemu.path().display()));
+    tracing("translate", usable)
+}
+
+/// A collector of traces, and what it takes, or why it can't be used, which also says what to do.
+fn tracing(name: &str, usable: Result<String, String>) -> Collector {
+    let available = if usable.is_ok() { "yes" } else { "no" };
+    let reason = usable.unwrap_or_else(|why| why);
+    Collector { name: name.to_owned(), available: available.to_owned(), reason, remedy: None }
+}
+
 fn collector(capability: &Capability) -> Collector {
     Collector {
         name: capability.collector.to_owned(),
         available: match capability.availability {
             Availability::Available => "yes",
             Availability::Unavailable => "no",
-            Availability::NotInThisVersion => "later",
         }
         .to_owned(),
         reason: capability.reason.clone(),

@@ -89,6 +89,30 @@ fn what_was_chosen_is_told() {
     assert!(!stderr(&clock).contains("by the clock"), "it was asked for: {}", stderr(&clock));
 }
 
+/// `doctor` tells collectors of traces as the commands would use them.
+#[test]
+fn collectors_of_traces_are_told() {
+    let scratch = Scratch::new();
+    let told = |variables: &[(&str, &str)]| {
+        let output = scratch.slimline(["doctor", "--format", "json"]).envs(variables.iter().copied()).output().unwrap();
+        let found: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        let all = found["collectors"].as_array().unwrap().clone();
+        ["instrument", "instrument by gcc", "translate"].map(|name| {
+            let row = all.iter().find(|row| row["name"] == name).unwrap_or_else(|| panic!("{all:?}"));
+            (row["available"].as_str().unwrap().to_owned(), row["reason"].as_str().unwrap().to_owned())
+        })
+    };
+    // The suite has installed them.
+    for (available, reason) in told(&[]) {
+        assert!(available == "yes" && reason.starts_with('/'), "{reason}");
+    }
+    let [clang, gcc, qemu] =
+        told(&[("SLIMLINE_CLANG", "/bin/true"), ("SLIMLINE_GCC", "/bin/true"), ("PATH", "/nowhere")]);
+    for (available, reason) in [clang, gcc, qemu] {
+        assert!(available == "no" && !reason.is_empty(), "{reason}");
+    }
+}
+
 #[test]
 fn what_is_no_program_is_refused() {
     let scratch = Scratch::new();

@@ -327,3 +327,48 @@ fn a_variable_in_two_files_is_told() {
     let outside = &report["processes"][0]["outside_accesses"];
     assert_eq!((&outside[0]["chosen"], &outside[0]["sum"]["loads"]), (&0.into(), &200.into()), "{outside}");
 }
+
+/// Particles by their cells: each thread looks at every particle once for each of its five cells.
+const PARTICLES: &str = r#"#include <stdio.h>
+#include <stdlib.h>
+struct particle { double x, y, mass; int cell; };
+struct cell { int first, count; double mass; };
+int main(void) {
+    enum { N = 1000, C = 10 };
+    struct particle *all = malloc(N * sizeof *all);
+    struct cell *cells = calloc(C, sizeof *cells);
+    for (int i = 0; i < N; i++)
+        all[i] = (struct particle) { i, -i, 1 + i % 3, i % C };
+#pragma omp parallel for num_threads(2)
+    for (int c = 0; c < C; c++)
+        for (int i = 0; i < N; i++)
+            if (all[i].cell == c) {
+                cells[c].mass += all[i].mass;
+                cells[c].count++;
+            }
+    printf("%g\n", cells[3].mass);
+}
+"#;
+
+#[test]
+fn types_members_and_allocations_are_chosen_by_name() {
+    let directory = tempfile::tempdir().unwrap();
+    fs::write(directory.path().join("particles.c"), PARTICLES).unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_slimline"));
+    let arguments = ["cc", "-O1", "-fopenmp", "-o", "program", "particles.c"];
+    assert!(command.args(arguments).current_dir(directory.path()).status().unwrap().success());
+    let names = ["particle", "particle.mass", "particles.c:7", "cell*", "cell.mass"];
+    let asked = names.iter().flat_map(|name| ["--data", name]);
+    let options = ["--format", "json", "--report", "report", "--", "./program"];
+    let output = regions(directory.path(), &asked.chain(options).collect::<Vec<_>>());
+    assert_eq!((output.status.code(), text(&output.stdout)), (Some(0), "199\n"), "{}", text(&output.stderr));
+    let report: Value = serde_json::from_slice(&fs::read(directory.path().join("report")).unwrap()).unwrap();
+    let parallel = region(&report, "parallel");
+    let counts = |name| {
+        let sum = &of(&report, parallel, name).unwrap()["sum"];
+        (sum["loads"].as_u64().unwrap(), sum["stores"].as_u64().unwrap())
+    };
+    // A cell of 10 × 1000 particles, and the mass of the 1000 that are in it; then a mass and a count.
+    assert_eq!(names.map(counts), [(11_000, 0), (1_000, 0), (11_000, 0), (2_000, 2_000), (1_000, 1_000)]);
+    assert_eq!(loads(of(&report, parallel, "particle").unwrap()), [5_500, 5_500]);
+}
