@@ -169,3 +169,110 @@ fn widen(reach: &mut Range<u64>, with: Range<u64>) {
         false => reach.start.min(with.start)..reach.end.max(with.end),
     };
 }
+
+#[cfg(test)]
+mod tests {
+    use slimline_simulate::access::{Access, AccessKind, Consumer};
+    use slimline_simulate::extents::Extents;
+    use slimline_simulate::machine::Machine;
+    use slimline_simulate::simulation::{Options, Simulation};
+
+    use super::*;
+    use crate::full_trace::findings::Place;
+    use crate::full_trace::regions::MemoryRange;
+    use crate::origins::{Names, Origin};
+
+    const MACHINE: &str = r#"
+        name = "one"
+        cache = [{ name = "L1", level = 1, holds = "data", size = 512, line = 64, ways = 8, latency = 1 }]
+        memory = [{ name = "memory", latency = 100 }]
+    "#;
+
+    /// A variable `grid`, blocks of cells whose mass is accessed, and what is accessed by a pointer that is called `grid`, too.
+    fn origins() -> Origins {
+        let mut names = Names::default();
+        let mass = names.number("cell.mass");
+        let place = Place { file: "/src/step.c".to_owned(), line: 7, ..Place::default() };
+        let data = |kind, name: &str, type_name: &str| {
+            let (name, type_name) = (name.to_owned(), type_name.to_owned());
+            Data { kind, name, type_name, allocated_at: place.clone(), blocks: 2, peak_bytes: 640, ..Data::default() }
+        };
+        let all = vec![
+            data(DataKind::Static, "grid", "double"),
+            data(DataKind::Heap, "cells", "cell"),
+            data(DataKind::Variable, "grid", ""),
+        ];
+        let key = |data, field, thread, region, ranges| Origin {
+            data,
+            field,
+            thread,
+            region,
+            ranges,
+            accesses: 1,
+            ..Origin::default()
+        };
+        let keys = vec![
+            key(0, 0, 0, 0, 0),
+            key(0, 0, 0, 3, 1),
+            key(0, 0, 1, 3, 2),
+            key(1, mass, 1, 3, 0),
+            key(1, 0, 1, 0, 0),
+            key(2, 0, 0, 3, 0),
+            // What nobody accessed is nobody's.
+            Origin { accesses: 0, ..key(0, 0, 0, 3, 2) },
+        ];
+        let threads = vec![Thread { process: 4, tid: 40 }, Thread { process: 4, tid: 41 }];
+        let range = |number, start, bytes| MemoryRange { source: RangeSource::Asked(number), start, bytes };
+        Origins::new(keys, all, names, threads)
+            .with_ranges(vec![range(0, 64, 64), range(1, 64, 128)], vec![Vec::new(), vec![0, 1], vec![1]])
+    }
+
+    /// An access of eight bytes each: by key, where.
+    fn told(chosen: &[Chosen]) -> (BTreeMap<Accessor, RegionAccesses>, Vec<ChosenData>) {
+        let mut simulation = Simulation::new(&Machine::parse(MACHINE).unwrap(), &Options::default()).unwrap();
+        let mut extents = Extents::handing_on(&mut simulation);
+        let at = [(0, 0), (1, 64), (1, 72), (2, 128), (3, 1024), (4, 1032), (5, 4096)];
+        let access = |(key, address)| Access { address, key, bytes: 8, thread: 0, kind: AccessKind::Load };
+        extents.take(&at.map(access));
+        let (extents, bytes) = extents.finish_with_bytes();
+        region_accesses(&simulation.finish(), &origins(), (&extents, &bytes), chosen)
+    }
+
+    fn loads(told: &BTreeMap<Accessor, RegionAccesses>, chosen: Option<usize>) -> Vec<(u32, u32, u64)> {
+        let of = told.iter().filter(|(accessor, _)| accessor.chosen == chosen);
+        of.map(|(accessor, of)| (accessor.tid, accessor.path, of.counts.loads)).collect()
+    }
+
+    #[test]
+    fn accesses_are_told_by_who_made_them_and_of_what() {
+        let named = |name: &str| Chosen::Named(name.to_owned());
+        let chosen =
+            [named("grid"), named("cell.mass"), named("step.c:7"), Chosen::Memory(0), Chosen::Memory(1), named("cell")];
+        let (told, found) = told(&chosen);
+        // Not what is accessed by the pointer, as there is such a variable.
+        assert_eq!(loads(&told, Some(0)), [(40, 0, 1), (40, 3, 2), (41, 3, 1)]);
+        assert_eq!(loads(&told, Some(1)), [(41, 3, 1)]);
+        assert_eq!(loads(&told, Some(2)), [(41, 0, 1), (41, 3, 1)]);
+        assert_eq!(loads(&told, Some(3)), [(40, 3, 2)]);
+        assert_eq!(loads(&told, Some(4)), [(40, 3, 2), (41, 3, 1)]);
+        assert_eq!(loads(&told, None), [(40, 3, 1)]);
+        let of = |place: usize| (found[place].reach.clone(), found[place].bytes, found[place].titles.join(" "));
+        assert_eq!(of(0), (0..136, Some(640), "grid (/src/step.c:7)".to_owned()));
+        assert_eq!(of(1), (1024..1032, None, "cells (/src/step.c:7)".to_owned()));
+        assert_eq!(of(3), (64..80, Some(64), "grid (/src/step.c:7)".to_owned()));
+        let in_region = Accessor { process: 4, tid: 40, path: 3, chosen: Some(4) };
+        // Both are in one line.
+        assert_eq!((told[&in_region].bytes, told[&in_region].counts.misses[0].total()), (16, 1));
+    }
+
+    #[test]
+    fn pointers_are_meant_where_no_data_has_the_name() {
+        let (told, found) = told(&[Chosen::Named("nothing".to_owned())]);
+        assert_eq!((loads(&told, Some(0)), found[0].reach.clone(), found[0].titles.len()), (vec![], 0..0, 0));
+        assert_eq!(loads(&told, None).iter().map(|(.., loads)| loads).sum::<u64>(), 7);
+        let origins = origins();
+        let names = ["grid".to_owned(), "cell.mass".to_owned(), "none".to_owned(), "double".to_owned()];
+        assert_eq!(origins.lacking(&names), ["none"]);
+        assert_eq!(origins.data_names(), "cell, cells, double, grid");
+    }
+}
