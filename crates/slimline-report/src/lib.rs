@@ -1,4 +1,4 @@
-//! One view of the findings, shown as text, JSON or dot.
+//! One view of the findings, shown as text, JSON, dot or HTML.
 //!
 //! Every form is made of the same [`view::Report`], so they can't disagree. No metric is computed here.
 
@@ -10,6 +10,7 @@ pub mod full_trace;
 mod hint_code;
 pub mod histogram;
 mod hooks;
+pub mod html;
 mod imported;
 pub mod layout;
 pub mod layout_picture;

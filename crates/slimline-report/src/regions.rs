@@ -1,5 +1,7 @@
 //! OpenMP regions of a run, as `slimline regions` shows them.
 
+#[cfg(test)]
+pub(crate) mod a_profile;
 mod accesses;
 mod comparison;
 

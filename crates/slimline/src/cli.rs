@@ -15,7 +15,7 @@ pub(crate) use self::accesses::{
     TraceFormat, size,
 };
 pub(crate) use self::collector::{CollectorOptions, TraceCollector};
-pub(crate) use self::regions::{Regions, address};
+pub(crate) use self::regions::{Regions, RegionsFormat, address};
 
 /// Name of the hidden subcommand that runs the calibration loop.
 pub(crate) const CALIBRATE: &str = "calibration-loop";

@@ -7,6 +7,7 @@ use slimline_trace::escape::plain;
 use super::number::{self, count, duration, percent, plural, plural_of};
 use super::table::{Column, Rows, shorten_end, shorten_path};
 use super::{DIM, HEADING, STRONG, WIDTH};
+use crate::full_trace::ProgramEnd;
 use crate::regions::{
     AccessCounts, ChosenBy, ComparedProcess, ComparedRegion, ComparedRun, ComparedTimes, Comparison, DataAccesses,
     OverheadShares, PathRow, RegionData, RegionPlace, RegionRow, RegionTimes, RegionsProcess, RegionsReport, SpeedUp,
@@ -23,15 +24,8 @@ const PLACE_COLUMNS: usize = 44;
 /// As `out`.
 pub fn regions(out: &mut impl Write, report: &RegionsReport, most: usize) -> fmt::Result {
     let command = shorten_end(&plain(&report.command.join(" ")), WIDTH / 2);
-    let ended = match &report.ended {
-        Some(end) => match (end.signal, end.signal_name, end.status) {
-            (Some(_), Some(name), _) => format!(", ended by {name}"),
-            (Some(signal), None, _) => format!(", ended by signal {signal}"),
-            (None, _, Some(status)) if status != 0 => format!(", ended with status {status}"),
-            _ => String::new(),
-        },
-        None => String::new(),
-    };
+    let ended = report.ended.as_ref().filter(|end| end.status != Some(0));
+    let ended = ended.map_or_else(String::new, |end| format!(", {}", self::ended(end)));
     writeln!(out, "Regions of {command}{ended}")?;
     for missing in &report.missing {
         writeln!(out, "Missing: {}", plain(missing))?;
@@ -47,6 +41,15 @@ pub fn regions(out: &mut impl Write, report: &RegionsReport, most: usize) -> fmt
         self::process(out, process, report.data.as_ref(), most)?;
     }
     Ok(())
+}
+
+/// How a program ended: `ended by SIGSEGV`.
+pub(crate) fn ended(end: &ProgramEnd) -> String {
+    match (end.signal_name, end.signal, end.status) {
+        (Some(name), ..) => format!("ended by {name}"),
+        (None, Some(signal), _) => format!("ended by signal {signal}"),
+        (None, None, status) => format!("ended with status {}", status.unwrap_or(0)),
+    }
 }
 
 /// The data whose accesses are told, as the head of ompP's reports has it.
@@ -225,7 +228,7 @@ fn speed_up(out: &mut impl Write, process: &RegionsProcess) -> fmt::Result {
 }
 
 /// Where a region is: `matvec.c:30-37 main`.
-pub(super) fn place(at: &RegionPlace) -> String {
+pub(crate) fn place(at: &RegionPlace) -> String {
     let RegionPlace { name, function, file, line, last_line, part, address, .. } = at;
     let part = if *part > 0 { format!(" ({part})") } else { String::new() };
     let last = last_line.map_or_else(String::new, |last| format!("-{last}"));
@@ -243,7 +246,7 @@ pub(super) fn place(at: &RegionPlace) -> String {
 }
 
 /// `R3 loop`.
-fn title(row: &RegionRow) -> String {
+pub(crate) fn title(row: &RegionRow) -> String {
     format!("R{} {}", row.number, row.at.kind)
 }
 
@@ -344,7 +347,7 @@ fn call_graph(out: &mut impl Write, process: &RegionsProcess, most: usize) -> fm
 }
 
 /// A unit for all times of a table: its name, and how many nanoseconds it is.
-fn unit(largest_ns: u64) -> (&'static str, f64) {
+pub(crate) fn unit(largest_ns: u64) -> (&'static str, f64) {
     match largest_ns {
         0..100_000 => ("µs", 1e3),
         100_000..100_000_000 => ("ms", 1e6),
@@ -389,62 +392,11 @@ fn tables(out: &mut impl Write, process: &RegionsProcess, data: Option<&RegionDa
 
 #[cfg(test)]
 mod tests {
-    use slimline_regions::{
-        Code, Cost, Ended, Kind, Mapping, Node, PathId, Place, Profile, Region, Row, Run, Thread, Times,
-    };
+    use slimline_regions::{Place, Profile};
 
     use super::super::a_run::unstyled;
     use super::*;
-
-    const MS: u64 = 1_000_000;
-
-    /// Two threads at a loop in a parallel region that the compiler has made two of, and a region that is marked.
-    fn profile() -> Profile {
-        let node = |parent, kind, address| Node { parent: PathId(parent), region: Region::at(kind, address) };
-        let marked = Region { kind: Kind::User, place: Place::Name("read input".into()) };
-        // Enter, body, exit barrier, exit.
-        let row = |path, thread, count, inclusive: [u64; 4], exclusive: [u64; 4], end_address| {
-            let [inclusive_ns, exclusive_ns] = [inclusive, exclusive].map(|times| times.map(|time| time * MS));
-            let times = Times { count, inclusive_ns, exclusive_ns, end_address, ..Times::default() };
-            Row { path: PathId(path), thread, times }
-        };
-        let code = |address, line, function: &str| Code {
-            address,
-            line,
-            function: function.to_owned(),
-            file: "/src/sum.c".to_owned(),
-        };
-        Profile {
-            process: 42,
-            run: Some(Run { ended: Ended::Signal(11), command: vec!["./sum".into(), "9".into()] }),
-            duration_ns: 100 * MS,
-            cost: Some(Cost { inside_ps: 0, outside_ps: 0 }),
-            mappings: vec![Mapping { start: 0, end: 1000, offset: 0, is_code: true, path: "/opt/sum".into() }],
-            code: vec![
-                code(16, 10, "main"),
-                code(32, 12, "main._omp_fn.0"),
-                code(36, 15, "main._omp_fn.0"),
-                code(48, 12, "main._omp_fn.0"),
-            ],
-            threads: vec![Thread { number: 0, kernel_id: 42 }, Thread { number: 1, kernel_id: 43 }],
-            nodes: vec![
-                Node { parent: PathId(0), region: marked },
-                node(0, Kind::Parallel, 16),
-                node(2, Kind::Loop, 32),
-                node(2, Kind::Loop, 48),
-            ],
-            rows: vec![
-                row(1, 0, 1, [0, 20, 0, 0], [0, 20, 0, 0], 0),
-                row(2, 0, 1, [1, 58, 0, 1], [1, 0, 0, 1], 16),
-                row(2, 1, 1, [2, 58, 0, 0], [2, 0, 0, 0], 16),
-                row(3, 0, 1, [0, 30, 8, 0], [0, 30, 8, 0], 36),
-                row(3, 1, 1, [0, 38, 0, 0], [0, 38, 0, 0], 36),
-                row(4, 0, 1, [0, 20, 0, 0], [0, 20, 0, 0], 36),
-                row(4, 1, 1, [0, 20, 0, 0], [0, 20, 0, 0], 36),
-            ],
-            ..Profile::default()
-        }
-    }
+    use crate::regions::a_profile::{MS, profile};
 
     fn text(report: &RegionsReport, most: usize) -> String {
         let mut out = String::new();

@@ -4,10 +4,10 @@ use std::ffi::OsString;
 use std::num::NonZeroU64;
 use std::path::PathBuf;
 
-use clap::{ArgGroup, Args};
+use clap::{ArgGroup, Args, ValueEnum};
 
 use super::accesses::size;
-use super::{CollectorOptions, TableFormat, rows};
+use super::{CollectorOptions, rows};
 
 /// Time a program's OpenMP regions by thread: work, waiting, and what OpenMP costs.
 #[derive(Debug, Args)]
@@ -17,6 +17,7 @@ use super::{CollectorOptions, TableFormat, rows};
         slimline regions -- ./program arguments\n  \
         slimline regions -o before.regions -- ./program    keep it, too\n  \
         slimline regions before.regions --format csv       of what was kept\n  \
+        slimline regions --format html --report regions.html -- ./program    a page for a browser\n  \
         slimline regions --against before.regions -- ./program    what has changed\n  \
         slimline regions --data grid --data cell.mass -- ./program    accesses of these, too\n  \
         slimline trace --regions -o run.trace -- ./program && slimline regions run.trace --data grid\n\n\
@@ -48,7 +49,7 @@ pub(crate) struct Regions {
     /// Also write what was counted to this file; one that is there becomes FILE.old
     #[arg(short, long, value_name = "FILE", conflicts_with = "profile")]
     pub(crate) output: Option<PathBuf>,
-    /// Compare with an earlier run, kept by -o, region by region (text and JSON)
+    /// Compare with an earlier run, kept by -o, region by region (not in CSV)
     #[arg(long, value_name = "PROFILE")]
     pub(crate) against: Option<PathBuf>,
     /// Count accesses to data of this name, of this type, to this member (type.member), or to what is allocated at this file:line, each
@@ -76,14 +77,26 @@ pub(crate) struct Regions {
     #[arg(long, value_name = "FILE")]
     pub(crate) report: Option<PathBuf>,
     /// How to print it
-    #[arg(long, value_enum, default_value_t = TableFormat::Text)]
-    pub(crate) format: TableFormat,
-    /// Most regions, and rows of lists of them
+    #[arg(long, value_enum, default_value_t = RegionsFormat::Text)]
+    pub(crate) format: RegionsFormat,
+    /// Most regions, and rows of lists of them, as text; other formats have all
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = rows)]
     pub(crate) rows: usize,
     /// Program and its arguments
     #[arg(last = true, value_name = "COMMAND")]
     pub(crate) command: Vec<OsString>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum RegionsFormat {
+    /// For people
+    Text,
+    /// For programs; the schema is versioned
+    Json,
+    /// One table for spreadsheets
+    Csv,
+    /// One page for a browser, which needs nothing else
+    Html,
 }
 
 /// An address, as `0x…` or in decimal.

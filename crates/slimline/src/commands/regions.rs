@@ -9,14 +9,14 @@ use slimline_analyze::region_accesses::region_accesses;
 use slimline_collect::{profile_regions, why_without_regions};
 use slimline_regions::{Kind, Profile, read_all};
 use slimline_report::regions::{RegionsReport, TracedRegions};
-use slimline_report::text;
+use slimline_report::{html, text};
 use slimline_simulate::extents::Extents;
 use slimline_simulate::simulation::Options;
 use slimline_trace::stream::recording::{REGIONS_FILE, is_recording};
 
 use super::{ReportPlace, show};
 use crate::accesses::{self, Accesses};
-use crate::cli::{self, AccessInput, Format, TableFormat};
+use crate::cli::{self, AccessInput, Format, RegionsFormat};
 use crate::collectors::check_unasked;
 use crate::machines::{machine, simulation};
 use crate::region_data::Asked;
@@ -162,11 +162,16 @@ fn recorded(trace: &Path) -> anyhow::Result<Taken> {
 fn shown(options: &cli::Regions, place: ReportPlace, report: &RegionsReport) -> anyhow::Result<()> {
     let text = |out: &mut String| text::regions(out, report, options.rows);
     match options.format {
-        TableFormat::Json => show(Format::Json, place, || report.json(), text),
-        TableFormat::Text => show(Format::Text, place, || report.json(), text),
-        TableFormat::Csv => {
+        RegionsFormat::Json => show(Format::Json, place, || report.json(), text),
+        RegionsFormat::Text => show(Format::Text, place, || report.json(), text),
+        RegionsFormat::Csv => {
             report.missing.iter().for_each(|what| say(format_args!("slimline: missing: {what}")));
             place.print(&report.csv())
+        }
+        RegionsFormat::Html => {
+            let mut page = String::new();
+            html::regions(&mut page, report)?;
+            place.print(&page)
         }
     }
 }

@@ -112,6 +112,10 @@ fn programs_are_timed_and_end_as_they_do() {
         assert!(rows.len() == 3 && rows.iter().all(|row| row["then"] == row["now"] && !row["now"].is_null()));
         let csv = regions(directory.path(), &["kept", "--format", "csv"]);
         assert_eq!(text(&csv.stdout).lines().count(), 1 + 4 + 4 + 1);
+        let page = regions(directory.path(), &["kept", "--format", "html"]);
+        let page = text(&page.stdout);
+        assert!(page.starts_with("<!DOCTYPE html>") && page.ends_with("</html>\n"), "{page}");
+        assert_eq!(page.matches("<section class=\"region\"").count(), 3, "{page}");
     }
 }
 

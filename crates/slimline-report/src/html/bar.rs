@@ -1,0 +1,83 @@
+//! Bars of shares. What they say is in numbers beside them, and in words for those who do not see them.
+
+use super::page::Escaped;
+use crate::text::number::percent;
+
+/// Widths below are not seen, and would be a line of nothing.
+const LEAST_SHARE: f64 = 0.0005;
+/// A name does not fit into less.
+const LEAST_SHARE_NAMED: f64 = 0.035;
+
+/// A part of a bar.
+#[derive(Clone, Debug)]
+pub(super) struct Part {
+    /// How it is drawn: of the style sheet.
+    pub(super) class: &'static str,
+    pub(super) name: String,
+    pub(super) share: f64,
+}
+
+/// A large bar whose parts say what they are, where there is room.
+pub(super) fn large(what: &str, parts: &[Part]) -> String {
+    stacked("large", what, parts, |part| {
+        if part.share < LEAST_SHARE_NAMED { String::new() } else { Escaped(&part.name).to_string() }
+    })
+}
+
+/// A small bar, beside numbers.
+pub(super) fn small(what: &str, parts: &[Part]) -> String {
+    stacked("small", what, parts, |_| String::new())
+}
+
+fn stacked(class: &str, what: &str, parts: &[Part], inside: impl Fn(&Part) -> String) -> String {
+    let told: Vec<String> = parts.iter().map(said).collect();
+    let mut bar = format!(
+        "<div class=\"stack {class}\" role=\"img\" aria-label=\"{}\">",
+        Escaped(&format!("{what}: {}", told.join(", ")))
+    );
+    for part in parts.iter().filter(|part| part.share >= LEAST_SHARE) {
+        bar += &format!(
+            "<span class=\"{}\" style=\"width:{:.3}%\" title=\"{}\">{}</span>",
+            part.class,
+            part.share * 100.0,
+            Escaped(&said(part)),
+            inside(part)
+        );
+    }
+    bar + "</div>"
+}
+
+fn said(part: &Part) -> String {
+    format!("{} {}", part.name, percent(part.share))
+}
+
+/// How much of the most something is, where anything is; the number is beside it.
+pub(super) fn of_most(n: u64, most: u64) -> String {
+    if most == 0 {
+        return String::new();
+    }
+    let width = n as f64 / most as f64 * 100.0;
+    format!("<span class=\"of-most\" aria-hidden=\"true\"><span style=\"width:{width:.1}%\"></span></span>")
+}
+
+/// What the parts of small bars are.
+pub(super) fn legend(parts: &[(&str, &str)]) -> String {
+    let each = |(class, name): &(&str, &str)| {
+        format!("<li><span class=\"swatch {class}\" aria-hidden=\"true\"></span>{}</li>", Escaped(name))
+    };
+    format!("<ul class=\"legend\">{}</ul>\n", parts.iter().map(each).collect::<String>())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_are_said_in_words() {
+        let part = |name: &str, share| Part { class: "outside", name: name.to_owned(), share };
+        let bar = large("time", &[part("a\"b", 0.96), part("c", 0.0395), part("d", 0.0001)]);
+        assert!(bar.contains("aria-label=\"time: a&quot;b 96.0 %, c 4.0 %, d &lt;0.1 %\""), "{bar}");
+        assert!(bar.contains("style=\"width:96.000%\"") && bar.contains(">c</span>"), "{bar}");
+        assert_eq!(bar.matches("<span").count(), 2, "{bar}");
+    }
+}

@@ -1,0 +1,71 @@
+//! What all pages have: their head with style and script, and names that can't leave the text.
+
+use std::fmt::{self, Display, Write};
+
+use crate::svg;
+
+const STYLE: &str = include_str!("page.css");
+const SCRIPT: &str = include_str!("page.js");
+
+/// What a browser may load: nothing but what is in the page, whatever a name might make of it.
+const POLICY: &str =
+    "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; base-uri 'none'; form-action 'none'";
+
+/// Text of a page, or the value of an attribute in double quotes: names of programs are anything.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Escaped<'a>(pub(super) &'a str);
+
+impl Display for Escaped<'_> {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(&svg::escaped(self.0).replace('"', "&quot;").replace('\'', "&#39;"))
+    }
+}
+
+/// Begins a page of this title; [`end`] ends it.
+pub(super) fn begin(out: &mut impl Write, title: &str) -> fmt::Result {
+    writeln!(
+        out,
+        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         <meta http-equiv=\"Content-Security-Policy\" content=\"{POLICY}\">\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+         <meta name=\"color-scheme\" content=\"light dark\">\n<title>{}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n<main>",
+        Escaped(title)
+    )
+}
+
+pub(super) fn end(out: &mut impl Write) -> fmt::Result {
+    writeln!(out, "</main>\n<script>\n{SCRIPT}</script>\n</body>\n</html>")
+}
+
+/// A page without its style and script, which are the same in all.
+#[cfg(test)]
+pub(super) fn without_style_and_script(page: &str) -> String {
+    page.replace(STYLE, "").replace(SCRIPT, "")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_can_not_leave_text_or_attributes() {
+        let escaped = |text| Escaped(text).to_string();
+        assert_eq!(escaped("</td><script>alert(1)</script>"), "&lt;/td&gt;&lt;script&gt;alert(1)&lt;/script&gt;");
+        assert_eq!(escaped(r#"" onclick='x' &amp;"#), "&quot; onclick=&#39;x&#39; &amp;amp;");
+        let controls = escaped("a\0b\u{1b}[0m\n\u{202e}c");
+        assert!(controls.chars().all(|c| c.is_ascii_graphic()), "{controls}");
+    }
+
+    #[test]
+    fn a_page_is_whole_and_loads_nothing() {
+        let mut page = String::new();
+        begin(&mut page, "</title><script>").unwrap();
+        end(&mut page).unwrap();
+        assert!(page.contains("<title>&lt;/title&gt;&lt;script&gt;</title>"));
+        for outside in ["http:", "https:", "src=", "@import", "url(", "fetch(", "XMLHttpRequest"] {
+            assert!(!page.contains(outside), "{outside}");
+        }
+        // Its own text must not end the elements that style and script are in.
+        assert!(!STYLE.contains("</") && !SCRIPT.contains("</") && !SCRIPT.contains("<!--"));
+    }
+}
