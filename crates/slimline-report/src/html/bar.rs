@@ -5,8 +5,9 @@ use crate::text::number::percent;
 
 /// Widths below are not seen, and would be a line of nothing.
 const LEAST_SHARE: f64 = 0.0005;
-/// A name does not fit into less.
-const LEAST_SHARE_NAMED: f64 = 0.035;
+/// What a letter takes of a large bar on a wide screen, and the room around them.
+const LETTER_SHARE: f64 = 0.0068;
+const AROUND_SHARE: f64 = 0.012;
 
 /// A part of a bar.
 #[derive(Clone, Debug)]
@@ -20,7 +21,8 @@ pub(super) struct Part {
 /// A large bar whose parts say what they are, where there is room.
 pub(super) fn large(what: &str, parts: &[Part]) -> String {
     stacked("large", what, parts, |part| {
-        if part.share < LEAST_SHARE_NAMED { String::new() } else { Escaped(&part.name).to_string() }
+        let needed = AROUND_SHARE + LETTER_SHARE * part.name.chars().count() as f64;
+        if part.share < needed { String::new() } else { Escaped(&part.name).to_string() }
     })
 }
 

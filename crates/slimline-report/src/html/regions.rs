@@ -38,8 +38,13 @@ const TERMS: [(&str, &str); 10] = [
 /// As `out`.
 pub fn regions(out: &mut impl Write, report: &RegionsReport) -> fmt::Result {
     let command = command_line(&report.command);
-    page::begin(out, &format!("Regions of {command}"))?;
-    writeln!(out, "<header>\n<h1>Regions of <code>{}</code></h1>", Escaped(&command))?;
+    if command.is_empty() {
+        page::begin(out, "Regions")?;
+        writeln!(out, "<header>\n<h1>Regions</h1>")?;
+    } else {
+        page::begin(out, &format!("Regions of {command}"))?;
+        writeln!(out, "<header>\n<h1>Regions of <code>{}</code></h1>", Escaped(&command))?;
+    }
     if let Some(end) = &report.ended {
         writeln!(out, "<p class=\"ended\">{}</p>", Escaped(&ended(end)))?;
     }

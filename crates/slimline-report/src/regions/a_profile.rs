@@ -6,10 +6,10 @@ use slimline_analyze::region_accesses::{Accessor, ChosenData, RegionAccesses};
 use slimline_regions::{
     Code, Cost, Ended, Kind, Mapping, Node, PathId, Place, Profile, Region, Row, Run, Thread, Times,
 };
-use slimline_simulate::machine::Machine;
 use slimline_simulate::simulation::Counts;
 
 use super::{ChosenRow, RegionsReport, TracedRegions};
+use crate::text::a_run::machine;
 
 /// In nanoseconds.
 pub(crate) const MS: u64 = 1_000_000;
@@ -65,19 +65,7 @@ pub(crate) fn profile() -> Profile {
 /// The same where accesses were traced: both threads load `a` in the loop, the second misses more; `b` is not accessed; the first thread
 /// stores other data outside of regions.
 pub(crate) fn traced(profile: Profile) -> RegionsReport {
-    let text = r#"
-        name = "two nodes"
-        cores = 2
-        cache = [
-            { name = "L1", level = 1, holds = "data", size = 256, line = 64, ways = 2, latency = 2 },
-            { name = "L2", level = 2, size = 4096, line = 64, ways = 4, latency = 10, shared_by = "all" },
-        ]
-        memory = [
-            { name = "node0", cores = "0", latency = [100, 300] },
-            { name = "node1", cores = "1", latency = [300, 100] },
-        ]
-    "#;
-    let machine = Machine::parse(text).unwrap();
+    let machine = machine();
     let accesses = |loads, stores, misses: [u64; 2], served_from_afar, cycles| {
         let mut counts = Counts { loads, stores, served_from_afar, cycles, ..Counts::default() };
         counts.misses.resize_with(2, Default::default);

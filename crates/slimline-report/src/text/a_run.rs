@@ -8,7 +8,7 @@ use slimline_simulate::machine::Machine;
 use crate::simulation::AccessTrace;
 
 /// Two cores with 256 bytes each, and a node each.
-pub(super) fn machine() -> Machine {
+pub(crate) fn machine() -> Machine {
     let text = r#"
         name = "two nodes"
         cores = 2

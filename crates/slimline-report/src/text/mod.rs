@@ -3,7 +3,7 @@
 //! Styles are always written; the binary's output stream strips them where they are not wanted.
 
 #[cfg(test)]
-mod a_run;
+pub(crate) mod a_run;
 mod advice;
 mod breakdown;
 mod data;

@@ -44,7 +44,7 @@ fn node(out: &mut impl Write, process: &RegionsProcess, place: usize, row: &Path
     };
     let [executed_column, with, without] = COLUMNS;
     let line = format!(
-        "<span class=\"what\" title=\"{}\">{kind} {}</span>\
+        "<span class=\"what\" title=\"{}\">R{region} {kind} {}</span>\
          <span class=\"of\"><span class=\"unseen\">{executed_column} </span>{}</span>\
          <span class=\"of\" title=\"{} ns\"><span class=\"unseen\">{with} </span>{}</span>\
          <span class=\"of\" title=\"{} ns\"><span class=\"unseen\">{without} </span>{}</span>",
@@ -56,7 +56,8 @@ fn node(out: &mut impl Write, process: &RegionsProcess, place: usize, row: &Path
         count(exclusive_ns),
         duration(exclusive_ns)
     );
-    write!(out, "<li class=\"node\"><a href=\"#{}\">R{region}</a>", id(place, region))?;
+    // Beside the line, not in it: what opens and closes can't hold links.
+    write!(out, "<li class=\"node\"><a href=\"#{}\" title=\"to its table\">R{region}</a>", id(place, region))?;
     if is_parent {
         writeln!(out, "<details open><summary class=\"line\">{line}</summary><ul>")
     } else {
