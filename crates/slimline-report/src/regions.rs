@@ -242,6 +242,7 @@ impl RegionsReport {
                     .iter()
                     .map(|&cache| traced.machine.caches[cache].name.clone())
                     .collect(),
+                cycles: traced.cycles,
                 chosen: traced.chosen.to_vec(),
             }),
             processes,

@@ -84,7 +84,14 @@ pub(crate) fn traced(profile: Profile) -> RegionsReport {
     let chosen = [ChosenRow::named("a", &found), ChosenRow::named("b", &ChosenData::default())];
     let command = profile.run.as_ref().map(|run| run.command.clone()).unwrap_or_default();
     let pids = [(0, profile.process)];
-    let traced =
-        TracedRegions { machine: &machine, accesses: &accesses, chosen: &chosen, pids: &pids, command: &command };
+    let cycles = accesses.values().map(|of| of.counts.cycles).sum();
+    let traced = TracedRegions {
+        machine: &machine,
+        cycles,
+        accesses: &accesses,
+        chosen: &chosen,
+        pids: &pids,
+        command: &command,
+    };
     RegionsReport::traced(vec![profile], Vec::new(), &traced)
 }

@@ -16,6 +16,8 @@ pub struct RegionData {
     pub machine: String,
     /// Its caches that hold data, nearest first.
     pub caches: Vec<String>,
+    /// Cycles of all accesses, one after the other: those to what lies in several of the chosen are in each of these.
+    pub cycles: u64,
     /// What was chosen.
     pub chosen: Vec<ChosenRow>,
 }
@@ -167,6 +169,8 @@ impl AccessCounts {
 pub struct TracedRegions<'a> {
     /// Where they were simulated.
     pub machine: &'a Machine,
+    /// Cycles of all of them, each once.
+    pub cycles: u64,
     /// Who made them.
     pub accesses: &'a BTreeMap<Accessor, RegionAccesses>,
     /// What was chosen, as accessors have it.

@@ -110,6 +110,9 @@ fn process(out: &mut impl Write, process: &RegionsProcess, data: Option<&RegionD
     speed_up(out, process)?;
     shares(out, process, most)?;
     overheads(out, process, most)?;
+    if let Some(data) = data {
+        where_accessed(out, process, data, most)?;
+    }
     call_graph(out, process, most)?;
     tables(out, process, data, most)?;
     outside(out, process, data)
@@ -120,6 +123,49 @@ fn outside(out: &mut impl Write, process: &RegionsProcess, data: Option<&RegionD
     let Some(data) = data.filter(|_| !process.outside_accesses.is_empty()) else { return Ok(()) };
     writeln!(out, "\n{HEADING}Outside of regions{HEADING:#}")?;
     accesses(out, &process.outside_accesses, data)
+}
+
+/// Where each data chosen is accessed, and what that costs: over all threads, without the regions within.
+fn where_accessed(out: &mut impl Write, process: &RegionsProcess, data: &RegionData, most: usize) -> fmt::Result {
+    let of_regions = process.regions.iter().map(|row| (Some(row), &row.exclusive_accesses));
+    let all = of_regions.chain([(None, &process.outside_accesses)]);
+    let mut places: Vec<(Option<&RegionRow>, &DataAccesses)> =
+        all.flat_map(|(row, all)| all.iter().map(move |of| (row, of))).collect();
+    places.sort_by_key(|(_, of)| (of.chosen.is_none(), of.chosen, std::cmp::Reverse(of.sum.cycles)));
+    writeln!(out, "\n{HEADING}Where data is accessed{HEADING:#}")?;
+    let last = data.caches.last().map_or_else(|| "misses".to_owned(), |cache| format!("{} misses", plain(cache)));
+    let columns = [
+        Column::Shortened("data", NAME_COLUMNS),
+        Column::Shortened("region", PLACE_COLUMNS),
+        Column::Number("loads"),
+        Column::Number("stores"),
+        Column::Number(&last),
+        Column::Number("cycles"),
+    ];
+    let mut rows = Rows::new(&columns, false);
+    let mut hidden = 0;
+    for (place, (row, of)) in places.iter().enumerate() {
+        // Of each data so many.
+        let first = places[..place].iter().filter(|(_, before)| before.chosen == of.chosen).count();
+        if first >= most {
+            hidden += 1;
+            continue;
+        }
+        let AccessCounts { loads, stores, misses, cycles: own, .. } = &of.sum;
+        rows.push(vec![
+            if first == 0 { plain(data.name(of.chosen)) } else { String::new() },
+            row.map_or_else(|| "outside".to_owned(), |row| format!("{} {}", title(row), self::place(&row.at))),
+            count(*loads),
+            count(*stores),
+            count(misses.last().copied().unwrap_or(0)),
+            percent(*own as f64 / data.cycles.max(1) as f64),
+        ]);
+    }
+    rows.write(out, 2)?;
+    if hidden > 0 {
+        writeln!(out, "  {DIM}{} more{DIM:#}", count(hidden))?;
+    }
+    Ok(())
 }
 
 /// Accesses by data and thread.
@@ -396,7 +442,7 @@ mod tests {
 
     use super::super::a_run::unstyled;
     use super::*;
-    use crate::regions::a_profile::{MS, profile};
+    use crate::regions::a_profile::{MS, profile, traced};
 
     fn text(report: &RegionsReport, most: usize) -> String {
         let mut out = String::new();
@@ -418,6 +464,15 @@ mod tests {
         // All of two threads' time: a marked region, a parallel one, loops, and the rest.
         let shares: f64 = process.regions.iter().map(|row| row.share).sum();
         assert!((shares + process.outside_ns as f64 / (200 * MS) as f64 - 1.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_small_report_of_a_traced_run() {
+        let report = traced(profile());
+        insta::assert_snapshot!(text(&report, 10));
+        insta::assert_snapshot!(report.csv());
+        // Of other data the place with most cycles alone.
+        assert!(text(&report, 1).contains("\n  1 more\n"), "{}", text(&report, 1));
     }
 
     #[test]

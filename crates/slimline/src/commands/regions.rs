@@ -139,6 +139,7 @@ fn counted(
         let rows = asked.rows(&origins, &found, &pids, &profiles);
         let traced = TracedRegions {
             machine: outcome.machine(),
+            cycles: outcome.total().cycles,
             accesses: &accesses,
             chosen: &rows,
             pids: &pids,
