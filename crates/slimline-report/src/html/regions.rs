@@ -284,7 +284,7 @@ mod tests {
             let mut node = profile.nodes[0].clone();
             node.region.place = Place::Name(format!("part {number}").into());
             profile.nodes.push(node);
-            let mut row = profile.rows[0].clone();
+            let mut row = profile.rows[0];
             row.path.0 = profile.nodes.len() as u32;
             row.times.inclusive_ns[1] = MS;
             row.times.exclusive_ns[1] = MS;
