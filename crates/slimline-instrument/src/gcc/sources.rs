@@ -14,6 +14,7 @@ use std::process::{Command, Stdio};
 use super::steps::name_of;
 use super::{GccError, io_error};
 use crate::directives::c::rewritten_preprocessed;
+use crate::directives::fortran::Lines;
 use crate::driver::Job;
 use crate::driver::fortran::{Copy, copy};
 use crate::driver::prepared::{Prepared, read_input, run};
@@ -74,7 +75,8 @@ fn source_of(arguments: &[OsString]) -> Option<usize> {
 fn of_fortran(job: &Job, source: usize, between: &Path) -> Result<Prepared, GccError> {
     let mut prepared = Prepared::of(job.clone());
     let name = &job.arguments[source];
-    match copy(Path::new(name), &job.arguments, between).map_err(|error| io_error(between, error))? {
+    let copied = copy(Path::new(name), &job.arguments, Lines::Each, between);
+    match copied.map_err(|error| io_error(between, error))? {
         Copy::None => {}
         Copy::Wrong(mistake) => prepared.mistake = Some(mistake),
         Copy::At(copy, beside) => {
@@ -82,7 +84,15 @@ fn of_fortran(job: &Job, source: usize, between: &Path) -> Result<Prepared, GccE
             for argument in prepared.job.arguments.iter_mut().filter(|argument| *argument == name) {
                 *argument = copy.clone().into();
             }
-            prepared.job.arguments.push(beside);
+            // Debug information names the unit by what is read, whatever its first line says.
+            let mut named = OsString::from("-ffile-prefix-map=");
+            named.push(&copy);
+            named.push("=");
+            named.push(name);
+            prepared.job.arguments.push(named);
+            // The source's own directory comes before others.
+            prepared.job.arguments.insert(0, beside);
+            prepared.copy = Some((copy, name.into()));
         }
     }
     Ok(prepared)
