@@ -52,6 +52,14 @@ const WITH_VALUE: [&str; 26] = [
 const DEPENDENCIES: [(&str, bool); 7] =
     [("-MD", true), ("-MMD", true), ("-MF", true), ("-MT", true), ("-MQ", true), ("-MP", false), ("-MG", false)];
 
+/// Options that have pragmas of their own, and what of them is left for the preprocessor: the versions that gcc has from 11 on.
+const PARALLEL: [(&str, &str); 3] = [
+    ("-fopenmp", "-D_OPENMP=201511"),
+    ("-fopenacc", "-D_OPENACC=201711"),
+    // It has no macro.
+    ("-fopenmp-simd", "-fno-openmp-simd"),
+];
+
 /// The job with calls in the place of directives. What it needs lies in files whose names begin with `between`.
 pub(super) fn prepared(job: &Job, between: &Path) -> Result<Prepared, GccError> {
     let Some(source) = source_of(&job.arguments) else { return Ok(Prepared::of(job.clone())) };
@@ -132,6 +140,10 @@ fn preprocessed(prepared: &Prepared, file: &Path, warnings: &mut Vec<u8>) -> io:
     if let Some(output) = arguments.iter().rposition(|argument| argument == "-o").filter(|at| at + 1 < arguments.len())
     {
         arguments[output + 1] = file.into();
+    }
+    // With these gcc's preprocessor leaves out their pragmas where it follows directives only: it is told their macros alone.
+    for (option, macros) in PARALLEL {
+        arguments.iter_mut().filter(|argument| *argument == option).for_each(|argument| *argument = macros.into());
     }
     let said = file.with_extension("warnings");
     let mut command = Command::new(&prepared.job.program);

@@ -146,6 +146,8 @@ fn check(compiler: &str, sources: &[&str]) {
             let declared = format!("{variable} ({}:{line})", file.display());
             assert_eq!(row["of"], serde_json::json!([declared]), "{compiler}");
         }
+        // Nor does a directive cost what is known of the rest.
+        assert_eq!(report["missing"], serde_json::json!([]), "{compiler}");
         // Misses of the last level.
         of(&report, parallel, "a").unwrap()["sum"]["misses"][1].as_u64().unwrap()
     });
