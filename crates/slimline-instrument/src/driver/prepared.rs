@@ -44,10 +44,10 @@ impl Prepared {
         }
         let status = command.status()?;
         // What make is told to look for has to be there.
-        if let Some(list) = ["-MF", "-MD", "-MMD"].iter().find_map(|option| self.job.after(option)) {
-            if let Ok(text) = fs::read(list) {
-                fs::write(list, replaced(&text, &for_make(there), &for_make(here)))?;
-            }
+        if let Some(list) = ["-MF", "-MD", "-MMD"].iter().find_map(|option| self.job.after(option))
+            && let Ok(text) = fs::read(list)
+        {
+            fs::write(list, replaced(&text, &for_make(there), &for_make(here)))?;
         }
         Ok(exit_status(status))
     }
