@@ -24,6 +24,8 @@ pub(crate) const NO_REGION: &str = "no region was met: the program calls neither
 
 /// Their addresses are in a variable of the environment, which has room for 128 KiB.
 const MOST_FUNCTIONS: usize = 8000;
+/// The signal that no process sees.
+const SIGKILL: i32 = 9;
 
 /// What the processes of a run wrote.
 pub(crate) struct Taken {
@@ -41,6 +43,7 @@ impl Taken {
             // A command that we start is waited for.
             End::Detached | End::Gone => Ended::Status(0),
         };
+        let is_killed = matches!(end, End::Signaled { signal: SIGKILL });
         let command: Vec<String> = command.iter().map(|word| word.to_string_lossy().into_owned()).collect();
         let (mut profiles, mut missing) = (Vec::new(), Vec::new());
         for WrittenProfile { process, profile } in written {
@@ -51,6 +54,11 @@ impl Taken {
                 }
                 Err(error) => missing.push(format!("regions of process {process}: {error}")),
             }
+        }
+        if is_killed {
+            missing.push(
+                "regions of the command itself: SIGKILL ended it, and they are written as a process ends".to_owned(),
+            );
         }
         look_up(&mut profiles);
         Self { profiles, missing }
@@ -141,7 +149,9 @@ fn code(module: &Module<'_>, address: u64, offset: u64) -> Option<Code> {
         segment.executable && segment.file_offset <= offset && end.is_some_and(|end| offset < end)
     })?;
     let frames = module.frames(Svma(segment.svma.0.checked_add(offset - segment.file_offset)?));
-    let frame = frames.first()?;
+    // gcc's calls of libgomp have the line of what is before them: where that was said by the header, its user is meant.
+    let is_header = |name: &str| name.starts_with("slimline_") || name.starts_with("__slimline_");
+    let frame = frames.iter().find(|frame| !is_header(&frame.function)).or(frames.first())?;
     let function = if frame.is_named() { frame.function.clone() } else { String::new() };
     let (file, line) = match &frame.position {
         Some(position) => (position.file.clone(), position.line),

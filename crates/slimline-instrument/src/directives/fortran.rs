@@ -31,6 +31,15 @@ impl Form {
     }
 }
 
+/// How a statement on several lines is to say which line of the source it is of.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Lines {
+    /// It is of its first, as flang has it, which takes nothing but lines of it for its lines.
+    Once,
+    /// Each says it: gfortran takes the first part of a call to be of the last one.
+    Each,
+}
+
 /// A directive that is wrong.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Mistake {
@@ -48,20 +57,21 @@ impl fmt::Display for Mistake {
 
 /// A source with calls in the place of its directives, its lines numbered as those of the file of that name; none where it has no
 /// directive. Sources are of any encoding that has ASCII: each byte is a character here.
-pub(crate) fn rewritten(source: &[u8], form: Form, name: &[u8]) -> Result<Option<Vec<u8>>, Mistake> {
+pub(crate) fn rewritten(source: &[u8], (form, lines): (Form, Lines), name: &[u8]) -> Result<Option<Vec<u8>>, Mistake> {
     if !source.windows(5).any(|word| word.eq_ignore_ascii_case(b"$pomp") || word.eq_ignore_ascii_case(b"pomp$")) {
         return Ok(None);
     }
     let characters = |bytes: &[u8]| bytes.iter().map(|byte| char::from(*byte)).collect::<String>();
-    let text = with_calls(&characters(source), form, &characters(name))?;
+    let text = with_calls(&characters(source), (form, lines), &characters(name))?;
     Ok(text.map(|text| text.chars().filter_map(|character| u8::try_from(character).ok()).collect()))
 }
 
-fn with_calls(source: &str, form: Form, name: &str) -> Result<Option<String>, Mistake> {
+fn with_calls(source: &str, (form, marks): (Form, Lines), name: &str) -> Result<Option<String>, Mistake> {
     let lines: Vec<&str> = source.split('\n').collect();
     let file = name.replace('\\', "\\\\").replace('"', "\\\"");
     let mut text = format!("# 1 \"{file}\"\n");
     let mut has_any = false;
+    let is_external = wants_external(source);
     let mut statement = Statement::default();
     let mut at = 0;
     while at < lines.len() {
@@ -80,10 +90,18 @@ fn with_calls(source: &str, form: Form, name: &str) -> Result<Option<String>, Mi
         if statement.goes_on || (form == Form::Fixed && continues(&lines[next..])) {
             return Err(mistake(Fault::Within));
         }
-        let calls = broken(&call(asked, &arguments).map_err(mistake)?, form);
+        let mut call = call(asked, &arguments).map_err(mistake)?;
+        if is_external {
+            call = format!("block; external {}; {call}; end block", asked.function());
+        }
+        let calls = broken(&call, form);
         let count = calls.matches('\n').count();
-        text.push_str(&calls);
-        if count > length {
+        let mark = match marks {
+            Lines::Each => format!("# {} \"{file}\"\n", at + 1),
+            Lines::Once => String::new(),
+        };
+        text.push_str(&calls.split_inclusive('\n').collect::<Vec<_>>().join(&mark));
+        if count > length || (count > 1 && marks == Lines::Each) {
             text.push_str(&format!("# {} \"{file}\"\n", next + 1));
         } else {
             text.push_str(&"\n".repeat(length - count));
@@ -140,6 +158,15 @@ fn word<'a>(text: &'a str, word: &str) -> Option<&'a str> {
     (is_it && rest.starts_with([' ', '\t'])).then(|| rest.trim_start())
 }
 
+/// Whether procedures have to be declared here or there: `implicit none (type, external)`, of Fortran 2018.
+fn wants_external(source: &str) -> bool {
+    source.lines().any(|line| {
+        let line: String = line.chars().filter(|character| !character.is_whitespace()).collect();
+        let line = line.to_ascii_lowercase();
+        line.split_once("implicitnone(").is_some_and(|(_, what)| what.contains("external"))
+    })
+}
+
 /// The call that does what a directive asks for.
 fn call(asked: Asked, text: &str) -> Result<String, Fault> {
     let arguments = arguments(text)?;
@@ -150,10 +177,10 @@ fn call(asked: Asked, text: &str) -> Result<String, Fault> {
     Ok(match asked {
         Asked::Data => {
             let [start, bytes, name] = [arguments[0], arguments[1], arguments[2]];
-            format!("call slimline_inst_data(loc({start}), int({bytes}, 8), {name}//char(0))")
+            format!("call {}(loc({start}), int({bytes}, 8), {name}//char(0))", asked.function())
         }
-        Asked::Begin => format!("call slimline_inst_begin('{}'//char(0))", arguments[0]),
-        Asked::End => "call slimline_inst_end()".to_owned(),
+        Asked::Begin => format!("call {}('{}'//char(0))", asked.function(), arguments[0]),
+        Asked::End => format!("call {}()", asked.function()),
     })
 }
 
@@ -268,13 +295,13 @@ mod tests {
 
     #[track_caller]
     fn check(source: &str, form: Form, expected: &str) {
-        let text = with_calls(source, form, "a.f90").unwrap().unwrap();
+        let text = with_calls(source, (form, Lines::Once), "a.f90").unwrap().unwrap();
         assert_eq!(text.strip_prefix("# 1 \"a.f90\"\n").unwrap(), expected);
     }
 
     #[track_caller]
     fn check_wrong(source: &str, form: Form, expected: &str) {
-        assert_eq!(with_calls(source, form, "a.f90").unwrap_err().to_string(), expected);
+        assert_eq!(with_calls(source, (form, Lines::Once), "a.f90").unwrap_err().to_string(), expected);
     }
 
     #[test]
@@ -290,10 +317,10 @@ mod tests {
 
     #[test]
     fn any_encoding() {
-        let text = rewritten(b"! \xe9\xff\n!$POMP INST DATA(a, 8, '\xe9')\n", Form::Free, b"\xe9.f90");
+        let text = rewritten(b"! \xe9\xff\n!$POMP INST DATA(a, 8, '\xe9')\n", (Form::Free, Lines::Once), b"\xe9.f90");
         let expected = b"# 1 \"\xe9.f90\"\n! \xe9\xff\ncall slimline_inst_data(loc(a), int(8, 8), '\xe9'//char(0))\n";
         assert_eq!(text, Ok(Some(expected.to_vec())));
-        assert_eq!(rewritten(b"! \xe9", Form::Free, b""), Ok(None));
+        assert_eq!(rewritten(b"! \xe9", (Form::Free, Lines::Each), b""), Ok(None));
     }
 
     #[test]
@@ -303,21 +330,47 @@ mod tests {
             check(&format!("{mark} INST DATA(a,8,'a')\n"), Form::Fixed, call);
         }
         check("C$POMP INST DATA(a,\nC$POMP& 8,\nC$POMP&'a')\n      b\n", Form::Fixed, &format!("{call}\n\n      b\n"));
-        assert_eq!(with_calls("c$pomp inst end(x)\n", Form::Free, "").unwrap(), None);
-        assert_eq!(with_calls(" !$pomp inst end(x)\n", Form::Fixed, "").unwrap(), None);
+        assert_eq!(with_calls("c$pomp inst end(x)\n", (Form::Free, Lines::Once), "").unwrap(), None);
+        assert_eq!(with_calls(" !$pomp inst end(x)\n", (Form::Fixed, Lines::Once), "").unwrap(), None);
     }
 
     #[test]
     fn long_calls_go_on_and_lines_keep_their_numbers() {
         let source = format!("!$POMP INST DATA({}, 8, \"a name\")\nb\n", ["element"; 20].join("+"));
-        let fixed = with_calls(&source, Form::Fixed, "a.f").unwrap().unwrap();
+        let fixed = with_calls(&source, (Form::Fixed, Lines::Once), "a.f").unwrap().unwrap();
         assert!(fixed.ends_with("# 2 \"a.f\"\nb\n") && fixed.lines().all(|line| line.len() <= 72), "{fixed}");
-        let free = with_calls(&source, Form::Free, "a.f90").unwrap().unwrap();
+        let free = with_calls(&source, (Form::Free, Lines::Once), "a.f90").unwrap().unwrap();
         assert!(free.ends_with("# 2 \"a.f90\"\nb\n") && free.lines().all(|line| line.len() <= 132), "{free}");
         let parts: Vec<_> = free.lines().filter(|line| line.contains('&')).map(|line| line.trim_matches('&')).collect();
         let expected =
             format!("call slimline_inst_data(loc({}), int(8, 8), \"a name\"//char(0))", ["element"; 20].join("+"));
         assert_eq!(parts.concat(), expected);
+    }
+
+    #[test]
+    fn each_line_of_a_call_can_say_its_number() {
+        let element = "element+".repeat(20);
+        for (source, next) in [
+            (format!("x\n!$POMP INST DATA({element}1, 8, 'a')\nb"), 3),
+            (format!("x\n!$POMP INST DATA({element}&\n!$POMP 1, 8, 'a')\nb"), 4),
+        ] {
+            let text = with_calls(&source, (Form::Free, Lines::Each), "a").unwrap().unwrap();
+            let lines: Vec<&str> = text.lines().collect();
+            let [_, _, first, mark, second, back, "b"] = lines[..] else { panic!("{text}") };
+            assert!(first.ends_with('&') && second.starts_with('&'), "{text}");
+            assert_eq!((mark, back), ("# 2 \"a\"", &*format!("# {next} \"a\"")));
+        }
+        // One line is where it was.
+        let text = with_calls("x\n!$pomp inst end(a)\nb", (Form::Free, Lines::Each), "a");
+        assert_eq!(text, Ok(Some("# 1 \"a\"\nx\ncall slimline_inst_end()\nb".to_owned())));
+    }
+
+    #[test]
+    fn functions_are_declared_where_they_have_to_be() {
+        let source = "IMPLICIT None ( type, External )\n!$pomp inst end(a)\n";
+        let block = "block; external slimline_inst_end; call slimline_inst_end(); end block\n";
+        check(source, Form::Free, &format!("IMPLICIT None ( type, External )\n{block}"));
+        assert!(!wants_external("implicit none (type)\nexternal f\nimplicit none\n"));
     }
 
     #[test]
@@ -331,7 +384,7 @@ mod tests {
             "x ! !$POMP INST END(x)\n",
             "!$POMP INST DATA\n",
         ] {
-            assert_eq!(with_calls(source, Form::Free, "a.f90"), Ok(None), "{source}");
+            assert_eq!(with_calls(source, (Form::Free, Lines::Once), "a.f90"), Ok(None), "{source}");
         }
     }
 
@@ -400,10 +453,11 @@ mod tests {
     proptest::proptest! {
         /// Whatever stands there: what is behind a directive has the line that it had.
         #[test]
-        fn no_source_is_too_odd(chosen in proptest::collection::vec(0..PIECES.len(), 0..30), is_fixed: bool) {
+        fn no_source_is_too_odd(chosen in proptest::collection::vec(0..PIECES.len(), 0..30), is_fixed: bool, says_each: bool) {
             let form = if is_fixed { Form::Fixed } else { Form::Free };
+            let marks = if says_each { Lines::Each } else { Lines::Once };
             let source: String = chosen.into_iter().map(|piece| PIECES[piece]).collect::<String>() + "\nthe end";
-            if let Ok(Some(text)) = with_calls(&source, form, "a") {
+            if let Ok(Some(text)) = with_calls(&source, (form, marks), "a") {
                 let mut number = 0;
                 for line in text.lines() {
                     number = match line.strip_prefix("# ").and_then(|line| line.strip_suffix(" \"a\"")) {

@@ -37,6 +37,15 @@ impl Asked {
         }
     }
 
+    /// What is called for it in Fortran.
+    fn function(self) -> &'static str {
+        match self {
+            Self::Data => "slimline_inst_data",
+            Self::Begin => "slimline_inst_begin",
+            Self::End => "slimline_inst_end",
+        }
+    }
+
     /// How many arguments it has.
     fn arguments(self) -> usize {
         match self {

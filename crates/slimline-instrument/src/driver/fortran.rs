@@ -7,7 +7,7 @@ use std::io;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
-use crate::directives::fortran::{Form, rewritten};
+use crate::directives::fortran::{Form, Lines, rewritten};
 
 /// What is compiled in place of a source.
 pub(crate) enum Copy {
@@ -20,11 +20,11 @@ pub(crate) enum Copy {
 }
 
 /// Makes a copy in a directory that is there for it, where the source has directives.
-pub(crate) fn copy(source: &Path, options: &[OsString], directory: &Path) -> io::Result<Copy> {
+pub(crate) fn copy(source: &Path, options: &[OsString], lines: Lines, directory: &Path) -> io::Result<Copy> {
     // What is no file now is the compiler's to say.
     let Ok(text) = fs::read(source) else { return Ok(Copy::None) };
     let form = Form::of(options.iter().filter_map(|option| option.to_str()), source);
-    match rewritten(&text, form, source.as_os_str().as_bytes()) {
+    match rewritten(&text, (form, lines), source.as_os_str().as_bytes()) {
         Ok(None) => Ok(Copy::None),
         Err(mistake) => Ok(Copy::Wrong(format!("{}:{mistake}", source.display()))),
         Ok(Some(changed)) => {

@@ -211,7 +211,7 @@ impl Run<'_> {
         // A temporary name is another each time, and says nothing.
         let is_between = object.starts_with(self.directory.path());
         let name = if is_between { String::new() } else { object.display().to_string() };
-        let origin = Origin { object: name, producer: self.producer.to_owned() };
+        let origin = Origin { object: name, producer: self.producer.to_owned(), copy: prepared.copy };
         let done = rewrite(llvm, &optimized, &rewritten, &self.told, &origin);
         let done = done.map_err(|error| DriverError::Rewrite { object, error })?;
         for remark in done.remarks() {

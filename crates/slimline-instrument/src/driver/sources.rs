@@ -17,6 +17,7 @@ use super::jobs::Job;
 use super::prepared::{Prepared, read_input, run};
 use super::{DriverError, io_error};
 use crate::directives::c::{definitions, rewritten, rewritten_preprocessed};
+use crate::directives::fortran::Lines;
 
 /// What the source of a job is.
 struct Language {
@@ -109,11 +110,12 @@ pub(super) fn prepared(job: &Job, directory: &Path, number: usize) -> Result<Pre
 
 fn of_fortran(prepared: &mut Prepared, directory: &Path) -> Result<(), DriverError> {
     let Some((source, options)) = prepared.job.arguments.split_last_mut() else { return Ok(()) };
-    match copy(Path::new(source), options, directory).map_err(|error| io_error(directory, error))? {
+    let copied = copy(Path::new(source), options, Lines::Once, directory);
+    match copied.map_err(|error| io_error(directory, error))? {
         Copy::None => {}
         Copy::Wrong(mistake) => prepared.mistake = Some(mistake),
         Copy::At(copy, beside) => {
-            *source = copy.into();
+            prepared.copy = Some((copy.clone(), std::mem::replace(source, copy.into()).into()));
             prepared.job.arguments.insert(1, beside);
         }
     }

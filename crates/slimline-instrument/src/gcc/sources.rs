@@ -14,6 +14,7 @@ use std::process::{Command, Stdio};
 use super::steps::name_of;
 use super::{GccError, io_error};
 use crate::directives::c::rewritten_preprocessed;
+use crate::directives::fortran::Lines;
 use crate::driver::Job;
 use crate::driver::fortran::{Copy, copy};
 use crate::driver::prepared::{Prepared, read_input, run};
@@ -51,6 +52,14 @@ const WITH_VALUE: [&str; 26] = [
 const DEPENDENCIES: [(&str, bool); 7] =
     [("-MD", true), ("-MMD", true), ("-MF", true), ("-MT", true), ("-MQ", true), ("-MP", false), ("-MG", false)];
 
+/// Options that have pragmas of their own, and what of them is left for the preprocessor: the versions that gcc has from 11 on.
+const PARALLEL: [(&str, &str); 3] = [
+    ("-fopenmp", "-D_OPENMP=201511"),
+    ("-fopenacc", "-D_OPENACC=201711"),
+    // It has no macro.
+    ("-fopenmp-simd", "-fno-openmp-simd"),
+];
+
 /// The job with calls in the place of directives. What it needs lies in files whose names begin with `between`.
 pub(super) fn prepared(job: &Job, between: &Path) -> Result<Prepared, GccError> {
     let Some(source) = source_of(&job.arguments) else { return Ok(Prepared::of(job.clone())) };
@@ -74,7 +83,8 @@ fn source_of(arguments: &[OsString]) -> Option<usize> {
 fn of_fortran(job: &Job, source: usize, between: &Path) -> Result<Prepared, GccError> {
     let mut prepared = Prepared::of(job.clone());
     let name = &job.arguments[source];
-    match copy(Path::new(name), &job.arguments, between).map_err(|error| io_error(between, error))? {
+    let copied = copy(Path::new(name), &job.arguments, Lines::Each, between);
+    match copied.map_err(|error| io_error(between, error))? {
         Copy::None => {}
         Copy::Wrong(mistake) => prepared.mistake = Some(mistake),
         Copy::At(copy, beside) => {
@@ -82,7 +92,15 @@ fn of_fortran(job: &Job, source: usize, between: &Path) -> Result<Prepared, GccE
             for argument in prepared.job.arguments.iter_mut().filter(|argument| *argument == name) {
                 *argument = copy.clone().into();
             }
-            prepared.job.arguments.push(beside);
+            // Debug information names the unit by what is read, whatever its first line says.
+            let mut named = OsString::from("-ffile-prefix-map=");
+            named.push(&copy);
+            named.push("=");
+            named.push(name);
+            prepared.job.arguments.push(named);
+            // The source's own directory comes before others.
+            prepared.job.arguments.insert(0, beside);
+            prepared.copy = Some((copy, name.into()));
         }
     }
     Ok(prepared)
@@ -122,6 +140,10 @@ fn preprocessed(prepared: &Prepared, file: &Path, warnings: &mut Vec<u8>) -> io:
     if let Some(output) = arguments.iter().rposition(|argument| argument == "-o").filter(|at| at + 1 < arguments.len())
     {
         arguments[output + 1] = file.into();
+    }
+    // With these gcc's preprocessor leaves out their pragmas where it follows directives only: it is told their macros alone.
+    for (option, macros) in PARALLEL {
+        arguments.iter_mut().filter(|argument| *argument == option).for_each(|argument| *argument = macros.into());
     }
     let said = file.with_extension("warnings");
     let mut command = Command::new(&prepared.job.program);

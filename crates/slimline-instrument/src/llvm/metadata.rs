@@ -1,8 +1,9 @@
 //! Metadata: debug information and type-based aliasing.
 
 use std::borrow::Cow;
-use std::ffi::c_uint;
+use std::ffi::{OsStr, c_uint};
 use std::hash::{Hash, Hasher};
+use std::os::unix::ffi::OsStrExt as _;
 use std::ptr::null_mut;
 
 use super::module::taken;
@@ -280,6 +281,25 @@ pub struct ToldVariable<'m> {
 }
 
 impl<'m> Module<'m> {
+    /// Has debug information tell of a file that it calls `name` as `instead`, where it is the file of a unit of its own.
+    pub fn rename_file(&self, name: &OsStr, instead: &OsStr) {
+        let api = self.api();
+        for unit in self.named_metadata(c"llvm.dbg.cu") {
+            // SAFETY: what that list holds are units, which are scopes.
+            let file = Metadata::some(self, unsafe { (api.LLVMDIScopeGetFile)(unit.raw) });
+            let Some(file) = file else { continue };
+            let texts = file.operands();
+            let is_name = |number: &usize| file.operand_text(*number) == name.to_string_lossy();
+            let Some(number) = (0..texts.len()).find(is_name) else { continue };
+            let instead = instead.as_bytes();
+            // SAFETY: a node with that operand, and a text with its length. Where there is such a file already LLVM keeps both.
+            unsafe {
+                let text = (api.LLVMMDStringInContext2)(self.context, instead.as_ptr().cast(), instead.len());
+                (api.LLVMReplaceMDNodeOperandWith)(file.as_value(), number as u32, text);
+            }
+        }
+    }
+
     /// The expression of these operations: LLVM keeps each once, so handles can be compared.
     pub fn expression(&self, operations: &[u64]) -> Option<Metadata<'_>> {
         let mut operations = operations.to_vec();

@@ -29,7 +29,7 @@ mod touch;
 use std::cell::RefCell;
 use std::collections::{BTreeSet, HashSet};
 use std::ffi::CStr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use slimline_trace::stream::record::{MAX_SEGMENTS, NO_STAMP};
 use slimline_trace::stream::ring::SEVERAL_OFFSET;
@@ -74,6 +74,8 @@ pub struct Origin {
     pub object: String,
     /// Compiler and version.
     pub producer: String,
+    /// The file that was compiled in place of a source, and that source, which debug information is to name.
+    pub copy: Option<(PathBuf, PathBuf)>,
 }
 
 /// What is told of accesses.
@@ -163,6 +165,9 @@ fn rewritten<'l>(
     }
     if module.has_global(CURSOR) {
         return Err(RewriteError::Twice(module.source()));
+    }
+    if let Some((copy, source)) = &origin.copy {
+        module.rename_file(copy.as_os_str(), source.as_os_str());
     }
     module.number_labels()?;
     // First, so that headers of loops are behind plain jumps.

@@ -218,7 +218,9 @@ impl<'m> Deed<'m> {
             let is_boundary = called.has_side_effects() && call.opcode() == Some(Opcode::Call);
             let acquires = assembly_acquires(&called.assembly()) && call.opcode() == Some(Opcode::Call);
             let after = if acquires { vec![Touch::acquire("inline assembly")] } else { Vec::new() };
-            return Self { before: vec![Touch::untraced("inline assembly")], is_boundary, after, ..Self::default() };
+            let before =
+                if is_ours(&called.assembly()) { Vec::new() } else { vec![Touch::untraced("inline assembly")] };
+            return Self { before, is_boundary, after, ..Self::default() };
         }
         let name = called.name();
         if let Some(intrinsic) = name.strip_prefix("llvm.") {
@@ -412,4 +414,9 @@ fn allocation_touch<'m>(call: Value<'m>, allocator: Allocator, name: &str) -> Op
     };
     let of = if let Allocator::Free { block } = allocator { argument(block)? } else { call };
     Some(Touch { detail: name.to_owned(), ..Touch::new(allocator.kind(), 0, words, of) })
+}
+
+/// Whether inline assembly is what slimline.h and directives have: it asks for a function's address, or does nothing.
+fn is_ours(text: &str) -> bool {
+    (text.contains("slimline_") && text.contains("@GOTPCREL")) || text.contains("'S', 'L', 'M'")
 }

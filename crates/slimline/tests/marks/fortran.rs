@@ -110,6 +110,7 @@ fn places_stay_those_of_the_source() {
         let said = super::text(&output.stderr);
         assert!(output.status.code() == Some(1) && said.contains("unknown.f90:5:"), "{said}");
         let output = sources.run(&[OURS, compiler, "-c", "wrong.f90"]);
+        assert!(!said.contains("/slimline-"), "{said}");
         let takes = "inst data takes three arguments: an address, a number of bytes, and a name in quotes";
         let expected = format!("wrong.f90:2: error: {takes}\n");
         assert_eq!((super::text(&output.stderr), output.status.code()), (&*expected, Some(1)));
@@ -119,8 +120,50 @@ fn places_stay_those_of_the_source() {
         let is_line = |number: &str| {
             lines.lines().any(|line| line.starts_with("right.f90 ") && line.split_whitespace().nth(1) == Some(number))
         };
-        assert!(is_line("5") && is_line("6") && !is_line("8"), "{compiler}: {lines}");
+        assert!(is_line("4") && is_line("5") && is_line("6") && !is_line("8"), "{compiler}: {lines}");
     }
+}
+
+/// Nothing of a program names the file that was compiled in the source's place, wherever it lies and however it is named.
+#[test]
+fn no_program_names_a_copy() {
+    let part = "  print *, 'part'\n";
+    let module = "module free\n  integer :: shared(5) = 1\nend module\n";
+    let user = FREE.replace("  implicit none\n", "  use free\n  implicit none\n");
+    let sources = Sources::new(&[("free/m.f90", module), ("free/a.F90", &user), ("free/part.inc", part)]);
+    let absolute = sources.path("free/a.F90");
+    for compiler in ["flang", "gfortran"] {
+        for (directory, source) in [("", "free/a.F90"), ("free", "a.F90"), ("", absolute.to_str().unwrap())] {
+            for options in [&["-g", "-O0"][..], &["-g", "-O2"]] {
+                let run = |arguments: &[&str]| {
+                    let mut command = std::process::Command::new(OURS);
+                    command.arg(compiler).args(options).args(arguments).current_dir(sources.path(directory));
+                    let output = command.output().unwrap();
+                    assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
+                };
+                let object = sources.path("a.o");
+                run(&["-c", "-o", sources.path("m.o").to_str().unwrap(), sources.path("free/m.f90").to_str().unwrap()]);
+                run(&["-c", "-o", object.to_str().unwrap(), source]);
+                let bytes = std::fs::read(&object).unwrap();
+                let copy = std::env::temp_dir().join("slimline-");
+                let copy = copy.to_str().unwrap().as_bytes();
+                assert!(!bytes.windows(copy.len()).any(|part| part == copy), "{compiler} {source} {options:?}");
+                let said = sources.run(&["readelf", "--debug-dump=info", "a.o"]);
+                let said = super::text(&said.stdout);
+                let unit = said.lines().find(|line| line.contains("DW_AT_name")).unwrap();
+                assert!(unit.ends_with(&format!(" {source}")), "{compiler}: {unit}");
+            }
+        }
+    }
+}
+
+/// What `make` is told to look for is there.
+#[test]
+fn dependencies_are_those_of_the_source() {
+    let sources = Sources::new(&[("free/a.F90", FREE), ("free/part.inc", "  print *, 'part'\n")]);
+    sources.make(&[OURS, "gfortran", "-MMD", "-MF", "list", "-c", "free/a.F90"]);
+    let list = std::fs::read_to_string(sources.path("list")).unwrap();
+    assert!(list.starts_with("a.o: free/a.F90") && !list.contains("/slimline-"), "{list}");
 }
 
 #[test]

@@ -9,8 +9,8 @@ use tempfile::TempDir;
 
 use super::{regions, text};
 
-const N: u64 = 480;
-const THREADS: u64 = 4;
+pub(super) const N: u64 = 480;
+pub(super) const THREADS: u64 = 4;
 
 /// The paper's Fig. 2 in C, which goes through rows; with an argument through columns. Then each thread loads elements 2 to 5 of nine,
 /// which are watched, and again when they are not.
@@ -77,7 +77,7 @@ int main(int argc, char **argv) {
 "#;
 
 /// Itanium 2 "Madison", the paper's: its lines are 128 bytes, and its last level is 3 MiB; here all is a sixteenth, as the matrix is smaller.
-const MACHINE: &str = r#"
+pub(super) const MACHINE: &str = r#"
 name = "small Madison"
 cores = 4
 cache = [
@@ -105,13 +105,13 @@ fn matrix(compiler: &[&str]) -> TempDir {
     directory
 }
 
-fn json(output: &Output) -> Value {
+pub(super) fn json(output: &Output) -> Value {
     assert!(output.status.success(), "{}", text(&output.stderr));
     serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {}", text(&output.stderr)))
 }
 
 /// What a region has of data of that name: [TID, loads, stores, bytes, misses…] of each thread.
-fn of<'a>(report: &'a Value, region: &'a Value, name: &str) -> Option<&'a Value> {
+pub(super) fn of<'a>(report: &'a Value, region: &'a Value, name: &str) -> Option<&'a Value> {
     let chosen = report["data"]["chosen"].as_array().unwrap();
     let place = chosen.iter().position(|row| row["name"] == name);
     assert!(place.is_some() || name == "other data", "{name}: {chosen:?}");
@@ -119,12 +119,12 @@ fn of<'a>(report: &'a Value, region: &'a Value, name: &str) -> Option<&'a Value>
     all.iter().find(|row| row["chosen"].as_u64() == place.map(|place| place as u64))
 }
 
-fn loads(accesses: &Value) -> Vec<u64> {
+pub(super) fn loads(accesses: &Value) -> Vec<u64> {
     accesses["threads"].as_array().unwrap().iter().map(|row| row[1]["loads"].as_u64().unwrap()).collect()
 }
 
 /// The region of a kind that was met first.
-fn region<'a>(report: &'a Value, kind: &str) -> &'a Value {
+pub(super) fn region<'a>(report: &'a Value, kind: &str) -> &'a Value {
     let all = report["processes"][0]["regions"].as_array().unwrap();
     all.iter().filter(|row| row["kind"] == kind).min_by_key(|row| row["number"].as_u64()).unwrap()
 }

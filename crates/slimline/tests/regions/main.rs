@@ -1,6 +1,7 @@
 //! `slimline regions`: programs of both compilers, and how it ends badly.
 
 mod accesses;
+mod directives;
 
 use std::fs;
 use std::os::unix::process::ExitStatusExt as _;
@@ -127,6 +128,43 @@ fn signals_are_the_programs_own() {
     let report = text(&output.stderr);
     assert!(report.starts_with("Regions of ./program k, ended by SIGTERM\n"), "{report}");
     assert!(report.contains("loop") && report.contains(" program.c:1"), "{report}");
+}
+
+/// gcc's calls of libgomp have the line of what is before them.
+#[test]
+fn regions_lie_in_the_program_and_not_in_the_header() {
+    const SOURCE: &str = r#"#include "slimline.h"
+int main(void) {
+    static int data[8];
+    slimline_region_begin("around");
+#pragma omp parallel for num_threads(2)
+    for (int i = 0; i < 8; i++)
+        data[i]++;
+    slimline_region_end();
+    return data[3] - 1;
+}
+"#;
+    let directory = compiled("gcc", "int main(void) { return 0; }", &[]);
+    fs::write(directory.path().join("slimline.h"), slimline_instrument::driver::HEADER).unwrap();
+    fs::write(directory.path().join("program.c"), SOURCE).unwrap();
+    let mut gcc = Command::new("gcc");
+    gcc.args(["-g", "-O2", "-fopenmp", "-o", "program", "program.c"]).current_dir(directory.path());
+    assert!(gcc.status().unwrap().success());
+    let output = regions(directory.path(), &["--format", "json", "--report", "-", "--", "./program"]);
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let found = report["processes"][0]["regions"].as_array().unwrap();
+    let parallel = found.iter().find(|row| row["kind"] == "parallel").unwrap();
+    assert!(parallel["file"].as_str().unwrap().ends_with("/program.c"), "{parallel}");
+    assert!(parallel["function"] == "main" && [4, 5].contains(&parallel["line"].as_u64().unwrap()), "{parallel}");
+}
+
+#[test]
+fn what_sigkill_keeps_from_being_written_is_told() {
+    let directory = compiled("gcc", "#include <signal.h>\nint main(void) { return raise(SIGKILL); }", &[]);
+    let output = regions(directory.path(), &["--", "./program"]);
+    assert_eq!((output.status.signal(), text(&output.stdout)), (Some(9), ""));
+    let said = text(&output.stderr);
+    assert!(said.starts_with("slimline: missing: regions of the command itself: SIGKILL ended it, "), "{said}");
 }
 
 #[test]
