@@ -104,6 +104,8 @@ impl Asked {
                     let name = name
                         .filter(|name| !name.is_empty())
                         .map_or_else(|| format!("{:#x}", range.start), str::to_owned);
+                    // It may have been asked for, too.
+                    let name = if self.names.contains(&name) { format!("{name} (watched)") } else { name };
                     ChosenRow::memory(&name, Some(pid), memory, found)
                 }
                 None => ChosenRow::memory(

@@ -148,14 +148,16 @@ fn code(module: &Module<'_>, address: u64, offset: u64) -> Option<Code> {
         let end = segment.file_offset.checked_add(segment.data.len() as u64);
         segment.executable && segment.file_offset <= offset && end.is_some_and(|end| offset < end)
     })?;
-    let frames = module.frames(Svma(segment.svma.0.checked_add(offset - segment.file_offset)?));
+    let svma = Svma(segment.svma.0.checked_add(offset - segment.file_offset)?);
+    let frames = module.frames(svma);
     // gcc's calls of libgomp have the line of what is before them: where that was said by the header, its user is meant.
     let is_header = |name: &str| name.starts_with("slimline_") || name.starts_with("__slimline_");
     let frame = frames.iter().find(|frame| !is_header(&frame.function)).or(frames.first())?;
-    let function = if frame.is_named() { frame.function.clone() } else { String::new() };
+    // Without a name it is as in the next run, wherever the loader puts the file.
+    let function = if frame.is_named() { frame.function.clone() } else { format!("{}+{:#x}", frame.module, svma.0) };
     let (file, line) = match &frame.position {
         Some(position) => (position.file.clone(), position.line),
         None => (String::new(), 0),
     };
-    (line != 0 || !function.is_empty()).then_some(Code { address, function, file, line })
+    Some(Code { address, function, file, line })
 }

@@ -114,12 +114,12 @@ mod tests {
     #[test]
     fn names_of_copies_are_replaced() {
         let list = |source: &str| {
-            let there = for_make(directory(Path::new("/tmp/s 1/a.f90")));
+            let there = for_make(directory(Path::new("/run/s 1/a.f90")));
             let changed =
-                replaced(b"a.o: /tmp/s\\ 1/a.f90 /tmp/s/b.inc", &there, &for_make(directory(Path::new(source))));
+                replaced(b"a.o: /run/s\\ 1/a.f90 /run/s/b.inc", &there, &for_make(directory(Path::new(source))));
             String::from_utf8(changed).unwrap()
         };
-        assert_eq!(list("a.f90"), "a.o: a.f90 /tmp/s/b.inc");
-        assert_eq!(list("d$/e f/a.f90"), "a.o: d$$/e\\ f/a.f90 /tmp/s/b.inc");
+        assert_eq!(list("a.f90"), "a.o: a.f90 /run/s/b.inc");
+        assert_eq!(list("d$/e f/a.f90"), "a.o: d$$/e\\ f/a.f90 /run/s/b.inc");
     }
 }

@@ -52,6 +52,15 @@ pub(crate) fn ended(end: &ProgramEnd) -> String {
     }
 }
 
+/// `grid (step.c:7)` of `grid (/src/step.c:7)`.
+fn without_directories(titles: &[String]) -> String {
+    let short = |title: &String| match title.split_once(" (") {
+        Some((name, place)) => format!("{name} ({}", place.rsplit('/').next().unwrap_or(place)),
+        None => title.clone(),
+    };
+    titles.iter().map(short).collect::<Vec<_>>().join(", ")
+}
+
 /// The data whose accesses are told, as the head of ompP's reports has it.
 fn chosen(out: &mut impl Write, data: &RegionData) -> fmt::Result {
     writeln!(out, "Accesses to memory, each told apart; misses and cycles of {}", plain(&data.machine))?;
@@ -69,7 +78,7 @@ fn chosen(out: &mut impl Write, data: &RegionData) -> fmt::Result {
     let mut rows = Rows::new(&columns, false);
     for row in &data.chosen {
         let nothing = || "–".to_owned();
-        let of = if row.of.is_empty() { "not accessed".to_owned() } else { plain(&row.of.join(", ")) };
+        let of = if row.of.is_empty() { "not accessed".to_owned() } else { plain(&without_directories(&row.of)) };
         rows.push(vec![
             plain(&row.name),
             row.start.clone().unwrap_or_else(nothing),
@@ -285,6 +294,8 @@ pub(crate) fn place(at: &RegionPlace) -> String {
             let file = file.rsplit('/').next().unwrap_or(file);
             format!("{file}:{line}{last} {function}")
         }
+        // The address in the file tells more.
+        (.., Some(_)) if function.contains("+0x") => function.to_owned(),
         (.., Some(address)) => format!("{address} {function}"),
         _ => function.to_owned(),
     };
