@@ -245,7 +245,7 @@ fn without_a_place_for_the_agent_recording_is_refused() {
     let record = "$SLIMLINE record -o /dev/shm/s -- true";
     let Some(other) = OtherMounts::for_test("without_a_place_for_the_agent_recording_is_refused") else { return };
     let output = other.run(&scratch, &mount("noexec,size=256m"), record);
-    check_refused(&output, "no usable directory for the agent: ");
+    check_refused(&output, "no usable directory for the library to preload: ");
     assert!(stderr(&output).contains("/tmp is mounted noexec") && stderr(&output).contains("set TMPDIR"));
     let output = other.run(&scratch, &mount("size=1m"), record);
     check_refused(&output, "no usable directory for the shared memory: ");
