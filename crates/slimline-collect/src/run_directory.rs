@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, OFlags, StatVfs, StatVfsMountFlags, flock, statvfs};
 use slimline_regions::SUFFIX;
-use slimline_trace::stream::ring::FILE_EXTENSION;
+use slimline_trace::stream::{ring, translated};
 use slimline_trace::wire::{
     AGENT_FILE, ALLOCATORS_FILE, CONFIG_FILE, MAGIC, PROCESS_FILE_EXTENSION, RunConfig, TriggerKind, VERSION,
 };
@@ -20,6 +20,7 @@ use crate::RecordError;
 use crate::agent_image::{AGENT, REGIONS};
 use crate::calibrate::ASSUMED_SKID;
 use crate::ring::ProcessFile;
+use crate::tracing::PLUGIN_FILE;
 
 /// Room that the rings should find: those of 128 threads, and call paths.
 const RING_ROOM_BYTES: u64 = 64 << 20;
@@ -281,9 +282,10 @@ fn clear(directory: &Path, keeps_library: bool) {
     for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
         let name = entry.file_name();
         let extension = Path::new(&name).extension();
-        let is_ring = [PROCESS_FILE_EXTENSION, FILE_EXTENSION].iter().any(|ring| extension == Some(ring.as_ref()));
+        let written = [PROCESS_FILE_EXTENSION, ring::FILE_EXTENSION, translated::FILE_EXTENSION];
+        let is_ring = written.iter().any(|ring| extension == Some(ring.as_ref()));
         let is_profile = name.to_str().is_some_and(|name| name.ends_with(SUFFIX));
-        let is_library = Library::ALL.iter().any(|library| name == library.file());
+        let is_library = name == PLUGIN_FILE || Library::ALL.iter().any(|library| name == library.file());
         let is_told = [CONFIG_FILE, NEW_CONFIG_FILE, ALLOCATORS_FILE].iter().any(|told| name == *told);
         if is_ring || is_profile || is_told || is_library && !keeps_library {
             let _ = fs::remove_file(entry.path());
@@ -301,7 +303,7 @@ fn stop_agents(directory: &Path) {
     }
 }
 
-/// Whether a process names `directory` in its environment or has a file of it mapped: then the programs that it starts
+/// Whether another process names `directory` in its environment or has a file of it mapped: then the programs that it starts
 /// may be told to preload the library.
 fn is_in_use(directory: &Path) -> bool {
     let name = directory.as_os_str().as_bytes();
@@ -309,8 +311,12 @@ fn is_in_use(directory: &Path) -> bool {
         // Those of others can't be read; nor can they use a directory of ours.
         fs::read(path).is_ok_and(|content| content.windows(name.len()).any(|window| window == name))
     };
-    let processes = fs::read_dir("/proc").into_iter().flatten().flatten().map(|entry| entry.path());
-    processes.into_iter().any(|process| ["environ", "maps"].iter().any(|file| names_it(process.join(file))))
+    let number = |entry: fs::DirEntry| entry.file_name().to_str().and_then(|name| name.parse::<u32>().ok());
+    let processes = fs::read_dir("/proc").into_iter().flatten().flatten().filter_map(number);
+    // We have the rings mapped.
+    let mut others =
+        processes.filter(|process| *process != std::process::id()).map(|process| format!("/proc/{process}"));
+    others.any(|process| ["environ", "maps"].iter().any(|file| names_it(Path::new(&process).join(file))))
 }
 
 /// The process id in `slimline-<pid>-<random>`.
@@ -392,7 +398,16 @@ mod tests {
         let place = tempfile::tempdir().unwrap();
         let directory = place.path().join("slimline-4194999-aBc9");
         fs::create_dir(&directory).unwrap();
-        for name in [CONFIG_FILE, NEW_CONFIG_FILE, ALLOCATORS_FILE, AGENT_FILE, "4711-0.ring", "4711.regions"] {
+        for name in [
+            CONFIG_FILE,
+            NEW_CONFIG_FILE,
+            ALLOCATORS_FILE,
+            AGENT_FILE,
+            PLUGIN_FILE,
+            "4711-0.ring",
+            "4711-0.code",
+            "4711.regions",
+        ] {
             fs::write(directory.join(name), "").unwrap();
         }
         (place, directory)
@@ -428,7 +443,9 @@ mod tests {
             std::thread::yield_now();
         }
         remove_abandoned(&[place.path().to_owned()]);
-        assert_eq!(left_in(&directory), [directory.join(AGENT_FILE)]);
+        let mut left = left_in(&directory);
+        left.sort_unstable();
+        assert_eq!(left, [AGENT_FILE, PLUGIN_FILE].map(|name| directory.join(name)));
         assert!(process.is_stopped());
         drop(child.stdin.take());
         child.wait().unwrap();

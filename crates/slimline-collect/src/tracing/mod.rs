@@ -44,6 +44,7 @@ use crate::{RecordError, program};
 pub use code::FoundCode;
 pub use collector::TraceCollector;
 pub use object::site_section;
+pub(crate) use qemu::PLUGIN_FILE;
 pub use qemu::{Qemu, QemuError};
 pub use windows::{Windows, WindowsError};
 

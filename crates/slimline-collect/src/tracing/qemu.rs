@@ -15,7 +15,7 @@ use crate::program;
 /// Its program's name.
 const PROGRAM: &str = "qemu-x86_64";
 /// Name of the plugin's file in the directory of rings.
-const PLUGIN_FILE: &str = "slimline_translate.so";
+pub(crate) const PLUGIN_FILE: &str = "slimline_translate.so";
 
 /// A QEMU that loads plugins.
 #[derive(Clone, Debug)]

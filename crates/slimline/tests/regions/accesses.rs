@@ -198,8 +198,17 @@ fn the_papers_example() {
 fn traced(directory: &Path, collector: &[&str]) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_slimline"));
     command.args(["trace", "--regions", "-o", "run.trace"]).args(collector).args(["--", "./matrix"]);
-    let output = command.current_dir(directory).stdin(Stdio::null()).output().unwrap();
+    command.current_dir(directory).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let child = command.spawn().unwrap();
+    let own = format!("slimline-{}-", child.id());
+    let output = child.wait_with_output().unwrap();
     assert!(output.status.success(), "{}", text(&output.stderr));
+    // Nothing stays of what it met the program by.
+    for place in [Path::new("/dev/shm"), &std::env::temp_dir()] {
+        let left = fs::read_dir(place).unwrap().flatten().map(|entry| entry.file_name());
+        let left: Vec<_> = left.filter(|name| name.to_string_lossy().starts_with(&own)).collect();
+        assert!(left.is_empty(), "{left:?}");
+    }
 }
 
 #[test]
