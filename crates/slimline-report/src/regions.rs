@@ -260,8 +260,7 @@ impl RegionsReport {
     /// As JSON.
     #[must_use]
     pub fn json(&self) -> String {
-        // Strings, numbers and lists: that can't fail.
-        serde_json::to_string_pretty(self).unwrap_or_default() + "\n"
+        crate::pretty(self)
     }
 
     /// As CSV: a row for each region and thread, and where the run was traced for each data chosen. Phases that a kind does not have are

@@ -149,18 +149,27 @@ pub struct AccessCounts {
 }
 
 impl AccessCounts {
-    fn add(&mut self, machine: &Machine, accesses: &RegionAccesses) {
+    fn of(machine: &Machine, accesses: &RegionAccesses) -> Self {
         let RegionAccesses { counts, bytes } = accesses;
-        self.loads += counts.loads;
-        self.stores += counts.stores;
-        self.bytes = self.bytes.saturating_add(*bytes);
-        self.from_afar += counts.served_from_afar;
-        self.cycles = self.cycles.saturating_add(counts.cycles);
-        let path = machine.path(false);
-        self.misses.resize(path.len(), 0);
-        for (sum, cache) in self.misses.iter_mut().zip(path) {
-            *sum += counts.misses[cache].total();
+        Self {
+            loads: counts.loads,
+            stores: counts.stores,
+            bytes: *bytes,
+            misses: machine.path(false).into_iter().map(|cache| counts.misses[cache].total()).collect(),
+            from_afar: counts.served_from_afar,
+            cycles: counts.cycles,
         }
+    }
+
+    fn add(&mut self, other: &Self) {
+        let Self { loads, stores, bytes, misses, from_afar, cycles } = other;
+        self.loads += loads;
+        self.stores += stores;
+        self.bytes = self.bytes.saturating_add(*bytes);
+        self.misses.resize(misses.len(), 0);
+        self.misses.iter_mut().zip(misses).for_each(|(sum, misses)| *sum += misses);
+        self.from_afar += from_afar;
+        self.cycles = self.cycles.saturating_add(*cycles);
     }
 }
 
@@ -208,7 +217,8 @@ impl ByRegion {
             profile.threads.iter().map(|thread| (thread.kernel_id, thread.number)).collect();
         for (accessor, accesses) in traced.accesses.iter().filter(|(accessor, _)| accessor.process == process) {
             let whose = (accessor.chosen, threads.get(&accessor.tid).copied());
-            let add = |sums: &mut Sums| sums.entry(whose).or_default().add(traced.machine, accesses);
+            let own = AccessCounts::of(traced.machine, accesses);
+            let add = |sums: &mut Sums| sums.entry(whose).or_default().add(&own);
             let mut path = match (accessor.path as usize).checked_sub(1).map(|path| new.get(path)) {
                 Some(Some(path)) => *path,
                 unknown => {
@@ -248,14 +258,7 @@ fn rows(sums: &Sums) -> Vec<DataAccesses> {
         }
         let Some(row) = rows.last_mut() else { continue };
         row.threads.push((*thread, counts.clone()));
-        let AccessCounts { loads, stores, bytes, misses, from_afar, cycles } = counts;
-        row.sum.loads += loads;
-        row.sum.stores += stores;
-        row.sum.bytes = row.sum.bytes.saturating_add(*bytes);
-        row.sum.from_afar += from_afar;
-        row.sum.cycles = row.sum.cycles.saturating_add(*cycles);
-        row.sum.misses.resize(misses.len(), 0);
-        row.sum.misses.iter_mut().zip(misses).for_each(|(sum, misses)| *sum += misses);
+        row.sum.add(counts);
     }
     rows.sort_by_key(|row| row.chosen.is_none());
     rows
