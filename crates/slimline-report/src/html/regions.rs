@@ -12,11 +12,11 @@ use slimline_trace::escape::command_line;
 use super::page::{self, Escaped};
 use super::table::{Cell, Column, Table};
 use crate::regions::{
-    ChosenBy, ComparedProcess, ComparedRegion, ComparedRun, ComparedTimes, Comparison, RegionData, RegionPlace,
-    RegionRow, RegionsProcess, RegionsReport,
+    ChosenBy, ComparedProcess, ComparedRegion, ComparedTimes, Comparison, RegionData, RegionPlace, RegionRow,
+    RegionsProcess, RegionsReport,
 };
-use crate::text::number::{duration, percent, plural, plural_of};
-use crate::text::{ended, region_place, region_title};
+use crate::text::number::plural_of;
+use crate::text::{compared_run, ended, region_place, region_title};
 
 /// What columns and classes are called, and what they are.
 const TERMS: [(&str, &str); 10] = [
@@ -143,13 +143,8 @@ fn compared(out: &mut impl Write, comparison: &Comparison) -> fmt::Result {
     }
     for process in &comparison.processes {
         let ComparedProcess { pid, then, now, regions } = process;
-        let faster = then.duration_ns as f64 / now.duration_ns.max(1) as f64;
-        let run = |run: &ComparedRun| {
-            let ComparedRun { duration_ns, threads, overhead } = *run;
-            format!("{} with {} ({} overhead)", duration(duration_ns), plural(threads, "thread"), percent(overhead))
-        };
-        writeln!(out, "<h3>Process {pid}: speed-up {faster:.2}</h3>")?;
-        writeln!(out, "<p>Then {}; now {}.</p>", Escaped(&run(then)), Escaped(&run(now)))?;
+        writeln!(out, "<h3>Process {pid}: speed-up {:.2}</h3>", process.speed_up())?;
+        writeln!(out, "<p>Then {}; now {}.</p>", Escaped(&compared_run(then)), Escaped(&compared_run(now)))?;
         let columns = [
             Column::Text("region"),
             Column::Text("at"),
@@ -163,17 +158,13 @@ fn compared(out: &mut impl Write, comparison: &Comparison) -> fmt::Result {
         ];
         let caption = format!("Regions of process {pid}, then and now");
         let mut table = Table::new(&caption, &columns);
-        for ComparedRegion { at, then, now } in regions {
+        for region in regions {
+            let ComparedRegion { at, then, now } = region;
             let cell = |of: &Option<ComparedTimes>, cell: fn(&ComparedTimes) -> Cell| {
                 of.as_ref().map_or_else(Cell::nothing, cell)
             };
-            let faster = match (then, now) {
-                (Some(then), Some(now)) if now.longest_ns > 0 => {
-                    let faster = then.longest_ns as f64 / now.longest_ns as f64;
-                    Cell::number(&format!("{faster:.2}"), faster)
-                }
-                _ => Cell::nothing(),
-            };
+            let faster =
+                region.speed_up().map_or_else(Cell::nothing, |faster| Cell::number(&format!("{faster:.2}"), faster));
             let [executed, longest, all]: [fn(&ComparedTimes) -> Cell; 3] = [
                 |times| Cell::count(times.count),
                 |times| Cell::duration(times.longest_ns),

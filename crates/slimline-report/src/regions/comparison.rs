@@ -94,7 +94,22 @@ fn name_of(process: &RegionsProcess) -> &str {
     process.program.rsplit('/').next().unwrap_or_default()
 }
 
+impl ComparedRegion {
+    /// How many times as fast it is now, by the threads that were longest in it; none where a run has not met it.
+    #[must_use]
+    pub fn speed_up(&self) -> Option<f64> {
+        let (then, now) = (self.then?, self.now?);
+        (now.longest_ns > 0).then(|| then.longest_ns as f64 / now.longest_ns as f64)
+    }
+}
+
 impl ComparedProcess {
+    /// How many times as fast it is now.
+    #[must_use]
+    pub fn speed_up(&self) -> f64 {
+        self.then.duration_ns as f64 / self.now.duration_ns.max(1) as f64
+    }
+
     fn new(then: &RegionsProcess, now: &RegionsProcess) -> Self {
         let run = |process: &RegionsProcess| ComparedRun {
             duration_ns: process.duration_ns,

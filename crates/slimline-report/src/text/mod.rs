@@ -37,7 +37,9 @@ pub(crate) use self::layout::name as layout_name;
 pub use self::learning::learning;
 pub use self::placement::placement;
 pub use self::regions::regions;
-pub(crate) use self::regions::{ended, place as region_place, title as region_title, unit as unit_of_times};
+pub(crate) use self::regions::{
+    compared_run, counted, ended, place as region_place, title as region_title, unit as unit_of_times,
+};
 pub use self::reuse::reuse;
 pub use self::sharing::sharing;
 pub use self::simulation::simulation;

@@ -10,8 +10,8 @@ use crate::html::bar::{self, Part};
 use crate::html::page::Escaped;
 use crate::html::table::{Cell, Column, Table};
 use crate::regions::{OverheadShares, RegionData, RegionTimes, RegionsProcess, SpeedUp};
-use crate::text::number::{count, duration, percent, plural};
-use crate::text::{region_place, region_title};
+use crate::text::number::{count, duration, percent};
+use crate::text::{counted, region_place, region_title};
 
 /// Colours of parts of the large bar, one after the other, as the style sheet has them.
 const TONES: [&str; 8] = ["tone-0", "tone-1", "tone-2", "tone-3", "tone-4", "tone-5", "tone-6", "tone-7"];
@@ -39,14 +39,8 @@ pub(super) fn process(
     } else {
         writeln!(out, "<section>\n<h2>Process {pid} <code>{}</code></h2>", Escaped(program))?;
         figures(out, process)?;
-        if let Some(counting) = process.counting {
-            writeln!(
-                out,
-                "<p class=\"faint\">Counting took {} ({} of {} each, measured): not in the times below.</p>",
-                duration(counting.subtracted_ns),
-                plural(counting.executions, "execution"),
-                duration(counting.each_ps.div_ceil(1000))
-            )?;
+        if let Some(counting) = &process.counting {
+            writeln!(out, "<p class=\"faint\">{}.</p>", counted(counting))?;
         }
         shares(out, process, place)?;
         overheads(out, process, place)?;
