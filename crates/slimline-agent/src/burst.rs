@@ -17,7 +17,7 @@ use crate::signals::forward::Context;
 use crate::thread::Thread;
 use crate::trigger::{Clock, Trigger};
 use crate::unwind::{self, Window};
-use crate::{follow, handler, maps, process, registers};
+use crate::{follow, handler, maps, process, registers, thread};
 
 /// Decoded instructions kept for each thread.
 const DECODED: usize = 2048;
@@ -262,7 +262,7 @@ pub(crate) fn sample(thread: &Thread, sampler: &mut Sampler, trigger: Trigger, c
         quality: blamed.quality as u8,
         burst_end: burst.end as u8,
         stack_cut,
-        reserved: 0,
+        region: thread::region(),
     }];
     let parts = [
         bytes_of(&head),

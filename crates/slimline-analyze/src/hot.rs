@@ -24,6 +24,8 @@ pub struct HotState {
     computing: FxHashMap<SiteId, u64>,
     /// By handle.
     threads: Vec<Tally>,
+    /// By path of regions, of each thread.
+    regions: FxHashMap<(ThreadId, u32), Tally>,
 }
 
 /// One row of a breakdown.
@@ -53,6 +55,9 @@ pub struct HotFindings {
     pub functions: Vec<HotRow<(String, String)>>,
     /// By thread.
     pub threads: Vec<HotRow<ThreadId>>,
+    /// By thread and the path of regions that it was on, as its process numbers them; 0 is outside of all. Not a share yet, as threads and paths
+    /// of one region are still to be put together.
+    pub regions: BTreeMap<(ThreadId, u32), Tally>,
     /// Part of the weight that no memory instruction could be blamed for, by innermost loop, as a share of the session's.
     pub computing: BTreeMap<LoopId, f64>,
     /// The same as weight, by the instruction sampled.
@@ -78,11 +83,15 @@ impl Analysis for HotData {
 
     fn update(&self, state: &mut HotState, batch: &AccessBatch) {
         let mut here = Tally::default();
+        let mut regions = batch.sample_region.iter();
         for (row, evidence) in batch.evidence.iter().enumerate() {
             if evidence.has_cost() {
                 let mut cost = Tally::default();
                 cost.add(batch.weight[row]);
                 here.merge(cost);
+                if let (Some(thread), Some(region)) = (batch.thread, regions.next()) {
+                    state.regions.entry((thread, *region)).or_default().merge(cost);
+                }
                 state.uses.entry((batch.group[row], batch.site[row])).or_default().merge(cost);
                 if batch.kind[row] == AccessKind::NONE {
                     *state.computing.entry(batch.site[row]).or_default() += batch.weight[row];
@@ -105,6 +114,9 @@ impl Analysis for HotData {
         }
         for (index, tally) in from.threads.into_iter().enumerate() {
             add(&mut into.threads, index, tally);
+        }
+        for (region, tally) in from.regions {
+            into.regions.entry(region).or_default().merge(tally);
         }
     }
 
@@ -144,6 +156,7 @@ impl Analysis for HotData {
             lines: ranked(lines, &state.whole),
             functions: ranked(functions, &state.whole),
             threads: ranked(threads, &state.whole),
+            regions: state.regions.into_iter().collect(),
             computing: computing.into_iter().map(|(id, weight)| (id, part(weight))).collect(),
             computing_at: state.computing.into_iter().collect(),
         }

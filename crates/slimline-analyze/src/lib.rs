@@ -38,6 +38,8 @@ pub mod places;
 pub mod quality;
 pub mod region_accesses;
 pub mod reuse;
+mod sampled_origins;
+pub mod sampled_regions;
 pub mod sampled_sharing;
 mod sequences;
 pub mod service;

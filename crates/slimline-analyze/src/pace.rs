@@ -269,9 +269,18 @@ enum Step {
     Turn { bytes: u64, instructions: f64 },
 }
 
+/// A pace.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Rate {
+    /// Instructions a nanosecond.
+    pub(crate) per_ns: f64,
+    /// Its relative standard error: of the mean of pairs, and of what buckets round.
+    pub(crate) error: f64,
+}
+
 /// The pace of a place in instructions a nanosecond of the weight of samples, from those of its sites, each with what its
 /// offsets are congruent by, and from the pools of those that have no steps; `None` where they don't tell.
-pub(crate) fn instructions_per_ns(sites: &[(&Pace, Option<u64>)], pools: &[(u64, &Pool)]) -> Option<f64> {
+pub(crate) fn instructions_per_ns(sites: &[(&Pace, Option<u64>)], pools: &[(u64, &Pool)]) -> Option<Rate> {
     // Windows begin where the code stalls, so of a body longer than they are some sites are seen each time and others
     // hardly ever. All sites that go by the same grain together have each part of the body once; the windows that any of
     // them follows up are those of the loop.
@@ -311,12 +320,17 @@ pub(crate) fn instructions_per_ns(sites: &[(&Pace, Option<u64>)], pools: &[(u64,
     // The mean, not the middle: a loop that runs at two paces executes what both of them do.
     let middle = closest_half(&all, MOST_SPREAD)?;
     let near = || all.range(middle - MOST_SPREAD..=middle + MOST_SPREAD);
-    let sum: f64 = near().map(|(&bucket, &count)| ((f64::from(bucket) + 0.5) / PER_OCTAVE).exp2() * count as f64).sum();
-    let pace = sum / near().map(|(_, &count)| count).sum::<u64>() as f64;
+    let speed = |bucket: i32| ((f64::from(bucket) + 0.5) / PER_OCTAVE).exp2();
+    let pairs = near().map(|(_, &count)| count).sum::<u64>() as f64;
+    let pace = near().map(|(&bucket, &count)| speed(bucket) * count as f64).sum::<f64>() / pairs;
+    let squares: f64 = near().map(|(&bucket, &count)| (speed(bucket) / pace - 1.0).powi(2) * count as f64).sum();
+    // Two roundings, each of a bucket's width evenly.
+    let of_buckets = ((1.0 / PER_OCTAVE).exp2() - 1.0).powi(2) * 2.0 / 12.0;
+    let error = (squares / (pairs * (pairs - 1.0).max(1.0)) + of_buckets).sqrt();
     let (cpu_ns, weight) =
         sites.iter().fold((0, 0), |(cpu_ns, weight), (pace, _)| (cpu_ns + pace.cpu_ns, weight + pace.weight));
     let per_weight = if cpu_ns > 0 && weight > 0 { cpu_ns as f64 / weight as f64 } else { 1.0 };
-    POSSIBLE.contains(&pace).then_some(pace * per_weight)
+    POSSIBLE.contains(&pace).then_some(Rate { per_ns: pace * per_weight, error })
 }
 
 fn add(into: &mut Histogram, from: &Histogram, shift: i32) {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use slimline_attribute::tables::{LoopId, ModuleId, Tables};
 use slimline_trace::access::{GroupId, SiteId};
 
-use crate::pace::{Pace, Pool, instructions_per_ns};
+use crate::pace::{Pace, Pool, Rate, instructions_per_ns};
 use crate::sequences::{Sequence, Sequences};
 use crate::share::Tally;
 use crate::splice::{self, Random, WindowWeight};
@@ -29,7 +29,7 @@ pub struct Places {
     /// What was blamed on it, by place.
     costs: Vec<Tally>,
     /// Instructions a nanosecond, by place.
-    paces: Vec<Option<f64>>,
+    paces: Vec<Option<Rate>>,
     /// Executions of each stream, where windows are timed. A full trace's are not, and need no correction.
     executed: Option<Executed>,
 }
@@ -161,13 +161,13 @@ impl Places {
         };
         let time: Vec<f64> = cost.iter().enumerate().map(time_in).collect();
         // Pace of code whose own is not known: the mean by time of the known ones.
-        let paced = || time.iter().zip(&self.paces).filter_map(|(&time, &pace)| Some((time, time * pace?)));
+        let paced = || time.iter().zip(&self.paces).filter_map(|(&time, &pace)| Some((time, time * pace?.per_ns)));
         let (all_time, instructions) = paced().fold((0.0, 0.0), |sum, place| (sum.0 + place.0, sum.1 + place.1));
         let otherwise = if all_time > 0.0 { instructions / all_time } else { 1.0 };
         let weight = |window: &Sequence| {
             let place = place_of(window);
             let time = window.weight as f64 * time[stratum(place)] / seen[stratum(place)];
-            WindowWeight { time, instructions: time * self.paces[place].unwrap_or(otherwise) }
+            WindowWeight { time, instructions: time * self.paces[place].map_or(otherwise, |pace| pace.per_ns) }
         };
         windows.iter().map(weight).collect()
     }
@@ -194,6 +194,11 @@ impl Places {
 
     /// Whether the pace of the place is known.
     pub(crate) fn is_paced(&self, place: usize) -> bool {
-        self.executed.is_some() && self.paces[place].is_some()
+        self.pace_error(place).is_some()
+    }
+
+    /// How far the pace of the place may be off, where it is known: its relative standard error.
+    pub(crate) fn pace_error(&self, place: usize) -> Option<f64> {
+        self.executed.as_ref().and(self.paces[place]).map(|pace| pace.error)
     }
 }

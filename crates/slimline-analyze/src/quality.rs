@@ -110,7 +110,7 @@ mod tests {
     fn blank() -> Sample {
         use slimline_trace::access::AccessKind;
         use slimline_trace::served::Served;
-        use slimline_trace::tables::ThreadRow;
+        use slimline_trace::tables::{ThreadRow, Within};
         Sample {
             time_ns: 0,
             thread: ThreadRow::new(0),
@@ -129,6 +129,7 @@ mod tests {
             burst_instructions: 0,
             burst_end: BurstEnd::Limit,
             served: Served::UNKNOWN,
+            within: Within::default(),
         }
     }
 

@@ -1,14 +1,16 @@
 //! Accesses of chosen data by regions of a program and threads, as the ompP/PAPI paper has them of one range at a time.
 
+pub(crate) mod choice;
+
 use std::collections::BTreeMap;
 use std::ops::Range;
 
 use slimline_simulate::simulation::{Counts, Outcome};
 
+use self::choice::Choice;
 use crate::full_trace::attributed::own_address;
-use crate::full_trace::filter::is_called;
 use crate::full_trace::regions::RangeSource;
-use crate::origins::{Data, DataKind, Origins, Thread};
+use crate::origins::Origins;
 
 /// Data that is counted by itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -71,53 +73,20 @@ pub fn region_accesses(
     chosen: &[Chosen],
 ) -> (BTreeMap<Accessor, RegionAccesses>, Vec<ChosenData>) {
     let mut sums: BTreeMap<Accessor, RegionAccesses> = BTreeMap::new();
-    let mut found = vec![ChosenData::default(); chosen.len()];
-    let mut groups: Vec<Vec<u32>> = vec![Vec::new(); chosen.len()];
-    let names: Vec<Option<Named<'_>>> = chosen.iter().map(|chosen| Named::of(origins, chosen)).collect();
+    let mut choice = Choice::of(origins, chosen);
     for key in 0..origins.keys().len() as u32 {
         let origin = origins.of(key);
         if origin.accesses == 0 {
             continue;
         }
-        let Thread { process, tid } = origins.threads()[origin.thread as usize];
         let accesses =
             RegionAccesses { counts: outcome.of_key(key), bytes: bytes.get(key as usize).copied().unwrap_or(0) };
-        let is_in = |place: &usize| match (&names[*place], &chosen[*place]) {
-            (Some(named), _) => named.has(origins, key),
-            (None, Chosen::Memory(range)) => origins.ranges_of(key).contains(range),
-            (None, Chosen::Named(_)) => false,
-        };
-        let of: Vec<usize> = (0..chosen.len()).filter(is_in).collect();
-        for &place in &of {
-            let reach = extents.get(key as usize).filter(|reach| reach.start < reach.end);
-            if let Some(reach) = reach {
-                widen(&mut found[place].reach, own_address(reach.start)..own_address(reach.end));
-            }
-            if !groups[place].contains(&origin.data) {
-                groups[place].push(origin.data);
-            }
-        }
-        let ones = of.iter().map(|place| Some(*place));
-        for chosen in ones.chain(of.is_empty().then_some(None)) {
-            let accessor = Accessor { process, tid, path: origin.region, chosen };
+        let reach = extents.get(key as usize).map_or(0..0, |reach| own_address(reach.start)..own_address(reach.end));
+        for accessor in choice.accessors(key, reach) {
             sums.entry(accessor).and_modify(|sum| sum.add(&accesses)).or_insert_with(|| accesses.clone());
         }
     }
-    for ((found, chosen), groups) in found.iter_mut().zip(chosen).zip(groups) {
-        let data: Vec<&Data> = groups.iter().map(|group| &origins.data()[*group as usize]).collect();
-        found.titles = data.iter().map(|data| title(data)).collect();
-        found.titles.sort_unstable();
-        found.titles.dedup();
-        found.blocks = data.iter().map(|data| data.blocks).sum();
-        found.bytes = match chosen {
-            Chosen::Memory(range) => Some(origins.ranges()[*range as usize].bytes),
-            Chosen::Named(name) => {
-                let is_whole = data.iter().all(|data| data.is_called(name));
-                is_whole.then(|| data.iter().map(|data| data.peak_bytes).sum())
-            }
-        };
-    }
-    (sums, found)
+    (sums, choice.found())
 }
 
 /// What the program has watched: its place among the ranges, the process, and its number there.
@@ -126,48 +95,6 @@ pub fn watched(origins: &Origins) -> impl Iterator<Item = (u32, u32, u32)> {
         RangeSource::Watched { process, number } => Some((place, process, number)),
         RangeSource::Asked(_) => None,
     })
-}
-
-/// Data of a name.
-struct Named<'a> {
-    name: &'a str,
-    /// Known data is called so: pointers and parameters of that name, through which other data is accessed, are not meant.
-    is_of_known: bool,
-}
-
-impl<'a> Named<'a> {
-    fn of(origins: &Origins, chosen: &'a Chosen) -> Option<Self> {
-        let Chosen::Named(name) = chosen else { return None };
-        let is_known = |data: &Data| matches!(data.kind, DataKind::Heap | DataKind::Static) && data.is_called(name);
-        Some(Self { name, is_of_known: origins.data().iter().any(is_known) })
-    }
-
-    /// Whether it is what a key is of, or the member that it accesses.
-    fn has(&self, origins: &Origins, key: u32) -> bool {
-        let origin = origins.of(key);
-        let data = &origins.data()[origin.data as usize];
-        let is_known = matches!(data.kind, DataKind::Heap | DataKind::Static);
-        (is_known || !self.is_of_known) && data.is_called(self.name) || is_called(self.name, origins.name(origin.field))
-    }
-}
-
-/// What data is called where several are told apart: variables by where they are declared, blocks by where they are allocated.
-fn title(data: &Data) -> String {
-    let name = if data.name.is_empty() { data.kind.name() } else { &data.name };
-    let place = &data.allocated_at;
-    match data.kind {
-        DataKind::Heap | DataKind::Static if !place.file.is_empty() => {
-            format!("{name} ({}:{})", place.file, place.line)
-        }
-        _ => name.to_owned(),
-    }
-}
-
-fn widen(reach: &mut Range<u64>, with: Range<u64>) {
-    *reach = match reach.is_empty() {
-        true => with,
-        false => reach.start.min(with.start)..reach.end.max(with.end),
-    };
 }
 
 #[cfg(test)]
@@ -180,7 +107,7 @@ mod tests {
     use super::*;
     use crate::full_trace::findings::Place;
     use crate::full_trace::regions::MemoryRange;
-    use crate::origins::{Names, Origin};
+    use crate::origins::{Data, DataKind, Names, Origin, Thread};
 
     const MACHINE: &str = r#"
         name = "one"

@@ -19,7 +19,6 @@
 //! In two passes, as most lines are of one thread: the first one needs no names.
 
 mod enough;
-mod fields;
 mod overlap;
 
 use std::cmp::Reverse;
@@ -27,17 +26,16 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use rustc_hash::{FxHashMap, FxHashSet};
 use slimline_attribute::resolver::PartTables;
-use slimline_attribute::tables::{CodePlace, GroupKind, Tables};
+use slimline_attribute::tables::Tables;
 use slimline_simulate::access::{Access, AccessKind, Consumer as _};
 use slimline_simulate::sharing::{LineFinder, ObservedLines, Part, SharedLine, Uses, parts};
 use slimline_trace::access::{self, AccessBatch, GroupId, SiteId, ThreadId};
 
 pub use self::enough::ENOUGH_LOOKS;
 use self::enough::{Needed, User, more_looks};
-use self::fields::Fields;
 use self::overlap::{Looked, overlap};
-use crate::full_trace::findings::Place;
-use crate::origins::{Data, DataKind, Names, Origin, Origins, Thread};
+use crate::origins::Origins;
+use crate::sampled_origins::{self, SampledKey};
 use crate::share::{Clusters, Share, Tally, Wholes};
 use crate::sharing::{LEAST_COST, Member, SharingFindings, findings};
 
@@ -390,65 +388,19 @@ impl SampledSharing {
     }
 
     fn origins(&self, tables: &Tables) -> Origins {
-        let mut names = Names::default();
-        let mut fields = Fields::new(tables);
-        let mut groups: FxHashMap<GroupId, u32> = FxHashMap::default();
-        let mut data: Vec<Data> = Vec::new();
-        let keys = self.spots.iter().map(|spot| {
-            let number = *groups.entry(spot.group).or_insert_with(|| {
-                data.push(data_of(tables, spot.group));
-                data.len() as u32 - 1
-            });
-            let line = match tables.code_place(spot.site) {
-                Some(CodePlace::Line { file, line }) => names.number(&format!("{file}:{line}")),
-                _ => 0,
-            };
-            let function = tables.site(spot.site).frames.first().map_or("", |frame| &frame.function);
-            Origin {
-                data: number,
-                field: names.number(&fields.name(spot.group, spot.object_offset)),
-                function: names.number(function),
-                line,
-                thread: spot.thread.0,
-                ..Origin::default()
-            }
+        let keys = self.spots.iter().map(|spot| SampledKey {
+            thread: spot.thread,
+            region: 0,
+            site: spot.site,
+            group: spot.group,
+            object_offset: spot.object_offset,
+            ranges: 0,
+            accesses: 0,
         });
-        let keys = keys.collect();
-        let mut processes: Vec<u32> = Vec::new();
-        let threads = tables.threads.iter().map(|thread| {
-            if processes.last() != Some(&thread.pid) {
-                processes.push(thread.pid);
-            }
-            Thread { process: processes.len() as u32 - 1, tid: thread.tid }
-        });
-        Origins::new(keys, data, names, threads.collect())
-    }
-}
-
-fn data_of(tables: &Tables, id: GroupId) -> Data {
-    let group = tables.group(id);
-    let allocated_at = group.allocated_at.as_ref().map_or_else(Place::default, |frame| {
-        let position = frame.position.as_ref();
-        Place {
-            function: frame.function.clone(),
-            file: position.map_or_else(String::new, |at| at.file.clone()),
-            line: position.map_or(0, |at| at.line),
-            column: position.map_or(0, |at| at.column),
-        }
-    });
-    Data {
-        kind: match group.kind {
-            GroupKind::Heap => DataKind::Heap,
-            GroupKind::Unattributed => DataKind::Unattributed,
-            _ => DataKind::Variable,
-        },
-        name: group.name.clone(),
-        type_name: group.element.map_or_else(String::new, |element| tables.type_(element.type_id).name.clone()),
-        allocated_at,
-        callers: Vec::new(),
-        blocks: group.objects,
-        peak_bytes: group.bytes,
-        largest_block_bytes: group.object_bytes,
+        // Of threads that were never looked at there is no key.
+        sampled_origins::origins(tables, keys, |thread| {
+            self.threads.get(&thread).map_or(0, |looked| looked.process as u32)
+        })
     }
 }
 

@@ -140,6 +140,13 @@ impl Clusters {
         self.products += u128::from(part) * u128::from(size);
     }
 
+    /// Adds what others count, of other clusters.
+    pub(crate) fn merge(&mut self, other: &Self) {
+        self.parts += other.parts;
+        self.squares += other.squares;
+        self.products += other.products;
+    }
+
     /// The share of the whole with its interval: what is of one cluster is alike, so it counts for as many independent ones as
     /// have the variance that the ratio of the sums has (Cochran 1977, "Sampling Techniques", 6.4 and 9A), and no more than
     /// there are clusters.

@@ -79,7 +79,7 @@ pub struct CommandDiagnosis {
 /// Tries what this machine allows. `calibration` as in [`RecordOptions`](crate::RecordOptions); without it nothing can
 /// be tried, which the reasons then say. `program` is the first word of a command.
 pub fn doctor(program: Option<&OsString>, calibration: &[OsString]) -> Diagnosis {
-    let run = RunDirectory::with(Library::Agent);
+    let run = RunDirectory::with(&[Library::Agent]);
     let probe = |trigger| match &run {
         Ok(run) => Calibrating::start(calibration, run, trigger).finish(),
         Err(error) => Calibration::assumed(&error.to_string()),

@@ -60,6 +60,11 @@ pub enum RecordError {
         /// What would help.
         remedy: Option<String>,
     },
+    /// Samples can't be told by regions.
+    #[error(
+        "--regions: samples are told by regions by libraries inside the program, and it would be sampled from outside: {0}"
+    )]
+    NoRegions(String),
     /// Hardware was asked for, and there is none.
     #[error("--collector pmu: {}{}; use --collector clock, which needs no hardware counter", .0.reason,
         .0.remedy.as_ref().map(|remedy| format!(" ({remedy})")).unwrap_or_default())]

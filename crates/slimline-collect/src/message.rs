@@ -35,6 +35,7 @@ pub(crate) struct SampleMessage<'a> {
     pub(crate) quality: Quality,
     pub(crate) burst_end: BurstEnd,
     pub(crate) stack_cut: u8,
+    pub(crate) region: u32,
     /// Row of `blocks`.
     pub(crate) block: Option<usize>,
     /// Return addresses, innermost first.
@@ -168,6 +169,7 @@ fn sample(body: &[u64]) -> Option<SampleMessage<'_>> {
         quality: quality(u8_at(head, offset_of!(SampleHead, quality)))?,
         burst_end: burst_end(u8_at(head, offset_of!(SampleHead, burst_end)))?,
         stack_cut: u8_at(head, offset_of!(SampleHead, stack_cut)),
+        region: u32_at(head, offset_of!(SampleHead, region)),
         block,
         frames: frame_words,
         blocks: block_words,

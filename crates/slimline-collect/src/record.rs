@@ -11,6 +11,7 @@ use std::process::Command;
 use std::sync::Arc;
 
 use rustix::process::{Resource, getrlimit};
+use slimline_regions::{DIRECTORY_VARIABLE, FUNCTIONS_VARIABLE};
 use slimline_trace::session::{
     Collector, End, FORMAT_VERSION, Machine, ProcessSummary, RANK_VARIABLES, SessionError, SessionInfo, SessionWriter,
     Trigger, WeightUnit, check_output_directory,
@@ -31,7 +32,7 @@ use crate::subject::{Subject, Way};
 use crate::tree::Tree;
 use crate::until::{Until, watch, watch_of};
 use crate::writer_thread::WriterThread;
-use crate::{RecordError, machine, trigger};
+use crate::{RecordError, WrittenProfile, machine, regions, trigger};
 
 /// Instructions of a burst where [`RecordOptions::burst_instructions`] is left as it is.
 pub const DEFAULT_BURST_INSTRUCTIONS: u32 = 300;
@@ -74,6 +75,8 @@ pub struct RecordOptions {
     pub trigger: Option<Trigger>,
     /// Whether to track allocations.
     pub track_allocations: bool,
+    /// Whether to tell samples by regions of the program: by a second library that is preloaded.
+    pub with_regions: bool,
     /// Functions of allocators of the program's own, beside those that are known.
     pub allocators: Vec<AllocatorCall>,
     /// Whether to record programs that the target starts, too.
@@ -98,6 +101,7 @@ impl RecordOptions {
             collector: CollectorChoice::Auto,
             trigger: None,
             track_allocations: true,
+            with_regions: false,
             allocators: Vec::new(),
             follow_children: true,
             calibration: Vec::new(),
@@ -112,6 +116,8 @@ pub struct Outcome {
     pub directory: PathBuf,
     /// What its `session.json` says (or would say, where the disk is full).
     pub info: SessionInfo,
+    /// Profiles of its processes' regions, where they were asked for.
+    pub profiles: Vec<WrittenProfile>,
 }
 
 impl Outcome {
@@ -158,6 +164,7 @@ pub fn record(options: &RecordOptions) -> Result<Outcome, RecordError> {
     check_output_directory(&options.output)?;
     signals::survive_file_size_limit().map_err(RecordError::system("can't handle signals"))?;
     match &subject.way {
+        Way::Rings { why, .. } if options.with_regions => Err(RecordError::NoRegions(why.clone())),
         Way::Agent { program, runs } => with_agent(options, &subject, program, runs),
         Way::Rings { .. } => with_rings(options, &subject),
     }
@@ -185,7 +192,10 @@ fn stage(options: &RecordOptions, info: &SessionInfo) -> Result<WriterThread, Re
 
 fn with_agent(options: &RecordOptions, subject: &Subject, program: &Path, runs: &Path) -> Result<Outcome, RecordError> {
     check_file_size_limit(FILE_BYTES)?;
-    let run = RunDirectory::with(Library::Agent)?;
+    // Of two libraries with an `_exit` the first one calls the next.
+    let libraries: &[Library] =
+        if options.with_regions { &[Library::Regions, Library::Agent] } else { &[Library::Agent] };
+    let run = RunDirectory::with(libraries)?;
     let asked = trigger::kind_of(options.trigger.unwrap_or(Trigger::PerfSigtrap));
     let (calibration, machine) = calibrate(options, Some(&run), asked);
     let mut info = session_info(options, subject, machine, &calibration);
@@ -205,7 +215,10 @@ fn with_agent(options: &RecordOptions, subject: &Subject, program: &Path, runs: 
     let held = HeldSignals::hold().map_err(RecordError::system("can't handle signals"))?;
     let writer = stage(options, &info)?;
     let mut command = command(options, program);
-    command.env(RUN_DIRECTORY_VARIABLE, run.path()).env("LD_PRELOAD", run.preload(Library::Agent));
+    command.env(RUN_DIRECTORY_VARIABLE, run.path()).env("LD_PRELOAD", run.preload(libraries));
+    if options.with_regions {
+        command.env(DIRECTORY_VARIABLE, run.path()).env_remove(FUNCTIONS_VARIABLE);
+    }
     let child = match command.spawn() {
         Ok(child) => child,
         Err(error) => {
@@ -249,13 +262,18 @@ fn with_agent(options: &RecordOptions, subject: &Subject, program: &Path, runs: 
     conclude(followed, &mut info, |end| {
         format!("the program was not recorded: {}", why_without_agent(is_readable, end))
     });
+    let profiles = if options.with_regions { regions::written_in(run.path()) } else { Ok(Vec::new()) };
+    let profiles = profiles.unwrap_or_else(|error| {
+        info.stopped_early.get_or_insert(format!("regions could not be read ({error})"));
+        Vec::new()
+    });
     if any_alive {
         run.leave_library()
     } else {
         drop(run)
     }
     drop(held);
-    Ok(Outcome { directory: options.output.clone(), info })
+    Ok(Outcome { directory: options.output.clone(), info, profiles })
 }
 
 fn with_rings(options: &RecordOptions, subject: &Subject) -> Result<Outcome, RecordError> {
@@ -263,7 +281,7 @@ fn with_rings(options: &RecordOptions, subject: &Subject) -> Result<Outcome, Rec
     let (calibration, machine) = match hardware {
         Some(_) => (Calibration::assumed("the hardware tells the instruction"), machine::describe()),
         None => {
-            calibrate(options, RunDirectory::with(Library::Agent).ok().as_ref(), trigger::kind_of(Trigger::PerfRing))
+            calibrate(options, RunDirectory::with(&[Library::Agent]).ok().as_ref(), trigger::kind_of(Trigger::PerfRing))
         }
     };
     let mut info = session_info(options, subject, machine, &calibration);
@@ -310,7 +328,7 @@ fn with_rings(options: &RecordOptions, subject: &Subject) -> Result<Outcome, Rec
     let followed = follow(until, rings, &held, writer, &mut info);
     conclude(followed, &mut info, |_| "the program was not recorded: it ended before the kernel told of it".to_owned());
     drop(held);
-    Ok(Outcome { directory: options.output.clone(), info })
+    Ok(Outcome { directory: options.output.clone(), info, profiles: Vec::new() })
 }
 
 /// How to sample from outside.

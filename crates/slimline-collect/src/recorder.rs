@@ -9,6 +9,7 @@ use slimline_trace::served::Served;
 use slimline_trace::session::{FoundAllocator, ProcessSummary};
 use slimline_trace::tables::{
     Access, Accesses, Block, BlockRow, Blocks, Mappings, Names, Paths, Ranges, Sample, Samples, StackFrames, Threads,
+    Within,
 };
 use slimline_trace::wire::{self, AllocatorEvent, BlockRecord, SLOTS, SlotState};
 
@@ -238,6 +239,7 @@ impl Recorder {
             burst_instructions: sample.burst_instructions,
             burst_end: sample.burst_end,
             served: Served::UNKNOWN,
+            within: Within { region: (sample.region != 0).then_some(sample.region) },
         };
         self.rows.push(row, accesses, &mut self.counts);
         self.threads.count_sample(thread);
@@ -332,6 +334,7 @@ mod tests {
 
     fn sample(time_ns: u64) -> SyntheticSample {
         SyntheticSample {
+            region: 6,
             time_ns,
             frames: vec![0x401_100, 0x401_200],
             blocks: vec![(0x5000, 48, 2), (0x6000, 16, 0)],
@@ -561,6 +564,7 @@ mod tests {
                 _ => (0x7000_0000 + (time * 1000 + row).wrapping_mul(0x9e37_79b9_7f4a_7c15) % (1 << 26) / 8 * 8, None),
             };
             let sample = SyntheticSample {
+                region: 6,
                 time_ns: time * 1_000_000,
                 frames: vec![0x401_000, 0x402_000, 0x403_000 + time % 5],
                 blocks: (0..16).map(|block| (0x5000_0000 + (time * 16 + block) * 64, 48, 1)).collect(),

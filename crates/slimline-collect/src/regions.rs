@@ -84,7 +84,7 @@ pub fn profile_regions(
     let (name, arguments) = command.split_first().ok_or(RecordError::NoCommand)?;
     let program = program::find(name)?;
     program::what_runs(&program)?;
-    let run = RunDirectory::with(Library::Regions)?;
+    let run = RunDirectory::with(&[Library::Regions])?;
     let held = HeldSignals::hold().map_err(RecordError::system("can't handle signals"))?;
     let mut started = Command::new(&program);
     started.args(arguments);
@@ -111,7 +111,7 @@ pub fn profile_regions(
 
 /// What is in the environment of a program whose regions are timed.
 pub(crate) fn variables(run: &RunDirectory) -> [(&'static str, OsString); 2] {
-    [("LD_PRELOAD", run.preload(Library::Regions)), (DIRECTORY_VARIABLE, run.path().into())]
+    [("LD_PRELOAD", run.preload(&[Library::Regions])), (DIRECTORY_VARIABLE, run.path().into())]
 }
 
 /// The profiles in a directory.

@@ -375,7 +375,7 @@ mod tests {
         let frames = proptest::collection::vec(1..u64::MAX, 0..=MAX_FRAMES);
         let accesses = proptest::collection::vec((0..1_u64 << 47, Just(None)), 0..512);
         let sample = (any::<u64>(), frames, accesses).prop_map(|(time_ns, frames, accesses)| {
-            Step::Write(SyntheticSample { time_ns, frames, blocks: Vec::new(), accesses })
+            Step::Write(SyntheticSample { time_ns, frames, blocks: Vec::new(), accesses, region: time_ns as u32 })
         });
         prop_oneof![
             8 => sample,
@@ -402,6 +402,7 @@ mod tests {
                             time_ns: sample.time_ns,
                             frames: sample.frames.to_vec(),
                             blocks: Vec::new(),
+                            region: sample.region,
                             accesses: sample.accesses().map(|access| (access.address(), None)).collect(),
                         }.words(),
                         Message::Thread(event) => thread_words(event.time_ns, event.tid, event.ended == 1, "name"),

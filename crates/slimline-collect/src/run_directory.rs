@@ -81,8 +81,8 @@ impl RunDirectory {
         Ok(Self { rings: for_rings(&candidates)?, executable: None })
     }
 
-    /// Makes the directories and puts a library in place.
-    pub(crate) fn with(library: Library) -> Result<Self, RecordError> {
+    /// Makes the directories and puts libraries in place.
+    pub(crate) fn with(libraries: &[Library]) -> Result<Self, RecordError> {
         let candidates = candidates();
         remove_abandoned(&candidates);
         let rings = for_rings(&candidates)?;
@@ -95,8 +95,10 @@ impl RunDirectory {
             _ => Some(make("the library to preload", "execution allowed", &candidates, may_execute)?),
         };
         let directory = Self { rings, executable };
-        let written = fs::write(directory.library(library), library.image());
-        written.map_err(RecordError::system("can't write the library to preload"))?;
+        for library in libraries {
+            let written = fs::write(directory.library(*library), library.image());
+            written.map_err(RecordError::system("can't write the library to preload"))?;
+        }
         Ok(directory)
     }
 
@@ -105,19 +107,16 @@ impl RunDirectory {
         self.rings.directory.path()
     }
 
-    /// The library that it was [made with](Self::with).
+    /// One of the libraries that it was [made with](Self::with).
     pub(crate) fn library(&self, library: Library) -> PathBuf {
         self.executable.as_ref().unwrap_or(&self.rings).directory.path().join(library.file())
     }
 
-    /// `LD_PRELOAD` for the target: the library, then what was preloaded before.
-    pub(crate) fn preload(&self, library: Library) -> OsString {
-        let mut preload = self.library(library).into_os_string();
-        if let Some(before) = env::var_os("LD_PRELOAD").filter(|before| !before.is_empty()) {
-            preload.push(":");
-            preload.push(before);
-        }
-        preload
+    /// `LD_PRELOAD` for the target: these libraries, then what was preloaded before.
+    pub(crate) fn preload(&self, libraries: &[Library]) -> OsString {
+        let ours = libraries.iter().map(|library| self.library(*library).into_os_string());
+        let before = env::var_os("LD_PRELOAD").filter(|before| !before.is_empty());
+        ours.chain(before).collect::<Vec<OsString>>().join(OsStr::new(":"))
     }
 
     /// Tells the agents what to do, in one step: they never see half a file.
@@ -363,12 +362,12 @@ mod tests {
 
     #[test]
     fn is_private_executable_and_gone_afterwards() {
-        let directory = RunDirectory::with(Library::Agent).unwrap();
+        let directory = RunDirectory::with(&[Library::Agent]).unwrap();
         let path = directory.path().to_owned();
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o700);
         let library = directory.library(Library::Agent);
         assert_eq!(fs::read(&library).unwrap(), AGENT);
-        assert!(directory.preload(Library::Agent).to_str().unwrap().starts_with(library.to_str().unwrap()));
+        assert!(directory.preload(&[Library::Agent]).to_str().unwrap().starts_with(library.to_str().unwrap()));
         drop(directory);
         assert!(!path.exists());
     }
@@ -381,7 +380,7 @@ mod tests {
     #[test]
     fn leaves_the_library_to_those_who_live_on() {
         for library in Library::ALL {
-            let directory = RunDirectory::with(library).unwrap();
+            let directory = RunDirectory::with(&[library]).unwrap();
             let file = directory.library(library);
             for name in ["4711-0.ring", "4711.regions", ".4712.regions"] {
                 fs::write(directory.path().join(name), "").unwrap();

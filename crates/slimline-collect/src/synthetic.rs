@@ -25,6 +25,7 @@ pub(crate) struct SyntheticSample {
     pub(crate) blocks: Vec<(u64, u32, u32)>,
     /// Address and row of `blocks`.
     pub(crate) accesses: Vec<(u64, Option<u16>)>,
+    pub(crate) region: u32,
 }
 
 impl SyntheticSample {
@@ -42,7 +43,8 @@ impl SyntheticSample {
             0x7fff_0000,
             300 | (self.accesses.len() as u64) << 32,
             counts(self.frames.len() as u64, self.blocks.len() as u64, block.into(), 8),
-            u64::from(AccessKind::LOAD.bits()) | 1 << 8, // inverted, burst end at its limit, whole stack
+            // Inverted, burst end at its limit, whole stack; in a region.
+            u64::from(AccessKind::LOAD.bits()) | 1 << 8 | u64::from(self.region) << 32,
         ];
         words.extend(&self.frames);
         for &(base, bytes, stack) in &self.blocks {

@@ -3,10 +3,10 @@
 //! | line | |
 //! | --- | --- |
 //! | `slimline-regions VERSION` | the first |
-//! | `process ID DURATION_NS LOST_REGIONS LOST_THREADS` | |
+//! | `process ID DURATION_NS LOST_REGIONS LOST_THREADS BEGAN_NS` | the last by `CLOCK_MONOTONIC` |
 //! | `run status STATUS WORD…`, `run signal SIGNAL WORD…` | how the command ended, and what it was |
 //! | `cost INSIDE_PS OUTSIDE_PS` | of counting an execution; missing where it could not be measured |
-//! | `watch START BYTES NAME` | range 0, 1, …; the first two hexadecimal, the name escaped as those of paths |
+//! | `watch START BYTES NAME FROM_NS UNTIL_NS` | range 0, 1, …; the first two hexadecimal, the name escaped as those of paths; by the same clock |
 //! | `unwatched COUNT` | ends of watching what was not watched |
 //! | `map START END OFFSET x PATH`, `map START END OFFSET - PATH` | code of a file, or else; hexadecimal |
 //! | `code ADDRESS LINE FUNCTION FILE` | where code is in the source; hexadecimal, decimal, escaped; 0 and nothing where not known |
@@ -17,7 +17,8 @@
 //!
 //! Several of them, one behind the other, are the profiles of a run's processes. `run` and `code` are added by who started the command: they are known when it has ended.
 //!
-//! Version 1: this.
+//! Version 1: the first, without the times of `process` and `watch`.
+//! Version 2: this.
 
 use std::fmt::{self, Write};
 use std::sync::Arc;
@@ -29,7 +30,7 @@ use crate::profile::{Code, Ended, Mapping, Profile, Row, Run, Thread, Watched};
 use crate::times::Times;
 
 /// The version that is written.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 const MAGIC: &str = "slimline-regions";
 
 /// The environment variable that names the directory where profiles are written.
@@ -52,8 +53,8 @@ impl<W: Write> Writer<W> {
         Ok(Self { to, lines: 1 })
     }
 
-    pub(crate) fn process(&mut self, id: u32, duration_ns: u64, lost: [u64; 2]) -> fmt::Result {
-        self.line(format_args!("process {id} {duration_ns} {} {}", lost[0], lost[1]))
+    pub(crate) fn process(&mut self, id: u32, (began_ns, duration_ns): (u64, u64), lost: [u64; 2]) -> fmt::Result {
+        self.line(format_args!("process {id} {duration_ns} {} {} {began_ns}", lost[0], lost[1]))
     }
 
     pub(crate) fn run(&mut self, run: &Run) -> fmt::Result {
@@ -75,8 +76,8 @@ impl<W: Write> Writer<W> {
     }
 
     pub(crate) fn watched(&mut self, watched: &Watched) -> fmt::Result {
-        let Watched { start, bytes, name } = watched;
-        self.line(format_args!("watch {start:x} {bytes:x} {}", Escaped(name)))
+        let Watched { start, bytes, name, from_ns, until_ns } = watched;
+        self.line(format_args!("watch {start:x} {bytes:x} {} {from_ns} {until_ns}", Escaped(name)))
     }
 
     pub(crate) fn unwatched(&mut self, unknown_ends: u64) -> fmt::Result {
@@ -181,18 +182,18 @@ pub fn read(bytes: &[u8]) -> Result<Profile, ReadError> {
     let text = String::from_utf8_lossy(bytes);
     let mut lines = text.split_terminator('\n');
     let version = lines.next().and_then(|line| line.strip_prefix(MAGIC)?.strip_prefix(' ')?.parse().ok());
-    match version.ok_or(ReadError::NoProfile)? {
-        VERSION => {}
-        version if version > VERSION => return Err(ReadError::Newer(version)),
-        _ => return Err(ReadError::NoProfile),
-    }
+    let version = match version.ok_or(ReadError::NoProfile)? {
+        version @ 1..=VERSION => version,
+        0 => return Err(ReadError::NoProfile),
+        version => return Err(ReadError::Newer(version)),
+    };
     let mut profile = Profile::default();
     for (before, line) in (1..).zip(lines) {
         if let Some(count) = line.strip_prefix("end ") {
             let is_last = text.ends_with('\n') && text.split_terminator('\n').count() == before + 1;
             return if is_last && count.parse() == Ok(before) { Ok(profile) } else { Err(ReadError::Line(before + 1)) };
         }
-        take(line, &mut profile).ok_or(ReadError::Line(before + 1))?;
+        take(line, version, &mut profile).ok_or(ReadError::Line(before + 1))?;
     }
     Err(ReadError::CutOff)
 }
@@ -219,7 +220,7 @@ pub fn read_all(bytes: &[u8]) -> Result<Vec<Profile>, ReadError> {
     Ok(profiles)
 }
 
-fn take(line: &str, profile: &mut Profile) -> Option<()> {
+fn take(line: &str, version: u32, profile: &mut Profile) -> Option<()> {
     let (what, rest) = line.split_once(' ')?;
     if what == "map" {
         let mut words = rest.splitn(5, ' ');
@@ -239,11 +240,14 @@ fn take(line: &str, profile: &mut Profile) -> Option<()> {
             profile.duration_ns = number(words)?;
             profile.lost_regions = number(words)?;
             profile.lost_threads = number(words)?;
+            profile.began_ns = if version > 1 { number(words)? } else { 0 };
         }
         "cost" => profile.cost = Some(Cost { inside_ps: number(words)?, outside_ps: number(words)? }),
         "watch" => {
             let (start, bytes) = (hexadecimal(words)?, hexadecimal(words)?);
-            profile.watched.push(Watched { start, bytes, name: unescaped(words.next()?)? });
+            let name = unescaped(words.next()?)?;
+            let (from_ns, until_ns) = if version > 1 { (number(words)?, number(words)?) } else { (0, u64::MAX) };
+            profile.watched.push(Watched { start, bytes, name, from_ns, until_ns });
         }
         "run" => {
             let (how, status) = (words.next()?, words.next()?.parse().ok()?);
@@ -315,7 +319,7 @@ impl Profile {
     pub fn written(&self) -> String {
         let write = || {
             let mut writer = Writer::new(String::new())?;
-            writer.process(self.process, self.duration_ns, [self.lost_regions, self.lost_threads])?;
+            writer.process(self.process, (self.began_ns, self.duration_ns), [self.lost_regions, self.lost_threads])?;
             self.run.as_ref().map_or(Ok(()), |run| writer.run(run))?;
             self.cost.map_or(Ok(()), |cost| writer.cost(cost))?;
             self.watched.iter().try_for_each(|watched| writer.watched(watched))?;

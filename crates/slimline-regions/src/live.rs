@@ -21,6 +21,8 @@ use crate::traced;
 /// The profile of this process.
 pub(crate) struct Live {
     pub(crate) began: Instant,
+    /// The same by `CLOCK_MONOTONIC`.
+    pub(crate) began_ns: u64,
     pub(crate) directory: PathBuf,
     pub(crate) paths: Mutex<Paths>,
     pub(crate) threads: Mutex<Vec<&'static Counted>>,
@@ -74,6 +76,7 @@ thread_local! {
 pub(crate) fn begin(directory: PathBuf) {
     let _ = LIVE.set(Live {
         began: Instant::now(),
+        began_ns: crate::process::monotonic_ns(),
         directory,
         paths: Mutex::default(),
         threads: Mutex::default(),
@@ -96,6 +99,11 @@ impl Live {
     /// Nanoseconds since the profile began, and never 0, which is not yet.
     pub(crate) fn now_ns(&self) -> u64 {
         u64::try_from(self.began.elapsed().as_nanos()).unwrap_or(u64::MAX).max(1)
+    }
+
+    /// Now, by `CLOCK_MONOTONIC`.
+    pub(crate) fn monotonic_ns(&self) -> u64 {
+        self.began_ns.saturating_add(self.now_ns())
     }
 
     /// Measures what counting costs on this machine, as it is now. None where no thread was counted.
@@ -218,7 +226,7 @@ impl Event {
         if let Some(path) = known.get(&key) {
             return *path;
         }
-        traced::look_for_runtime();
+        traced::look_for_listeners();
         let path = locked(&self.live.paths).child(key.0, &key.1);
         known.insert(key, path);
         path

@@ -3,14 +3,17 @@
 
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
-use std::sync::atomic::AtomicU32;
 use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicU32, AtomicUsize};
 
 use crate::format::DIRECTORY_VARIABLE;
 use crate::{functions, live, written};
 
 /// The process that is profiled: a `vfork` child shares our memory but is another.
 static PROCESS: AtomicU32 = AtomicU32::new(0);
+
+/// The `_exit` that comes after ours: the agent's has a record to end, too. 0 before it is looked for.
+static NEXT_END: AtomicUsize = AtomicUsize::new(0);
 
 /// Signals that end a process by default, and that it gets from outside or for what it did.
 const FATAL: [i32; 11] = [
@@ -43,6 +46,14 @@ pub(crate) fn thread_id() -> u32 {
     (unsafe { libc::gettid() }).cast_unsigned()
 }
 
+/// `CLOCK_MONOTONIC`, which others who look at the process go by, too.
+pub(crate) fn monotonic_ns() -> u64 {
+    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: writes a structure of ours. That clock is always there.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut now) };
+    now.tv_sec.cast_unsigned().saturating_mul(1_000_000_000).saturating_add(now.tv_nsec.cast_unsigned())
+}
+
 /// Writes the profile. Once; from whichever way the process ends by.
 fn finish() {
     if PROCESS.load(Relaxed) == std::process::id()
@@ -72,6 +83,9 @@ extern "C" fn at_start() {
     let Some(directory) = std::env::var_os(DIRECTORY_VARIABLE).filter(|path| path.as_bytes().starts_with(b"/")) else {
         return;
     };
+    // SAFETY: the name ends in NUL.
+    let next_end = unsafe { libc::dlsym(libc::RTLD_NEXT, c"_exit".as_ptr()) };
+    NEXT_END.store(next_end as usize, Relaxed);
     PROCESS.store(std::process::id(), Relaxed);
     functions::begin();
     live::begin(PathBuf::from(directory));
@@ -139,6 +153,12 @@ extern "C" fn _Exit(status: i32) -> ! {
 
 fn end(status: i32) -> ! {
     finish();
+    type End = unsafe extern "C" fn(i32) -> !;
+    let next = NEXT_END.load(Relaxed);
+    if next != 0 {
+        // SAFETY: the next `_exit`, found by its name.
+        unsafe { std::mem::transmute::<usize, End>(next)(status) }
+    }
     loop {
         // SAFETY: ends the process, whatever the status is.
         unsafe { libc::syscall(libc::SYS_exit_group, status) };

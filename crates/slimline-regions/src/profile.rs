@@ -51,6 +51,10 @@ pub struct Watched {
     pub bytes: u64,
     /// As the program calls it; may be empty.
     pub name: String,
+    /// From when on, by `CLOCK_MONOTONIC`.
+    pub from_ns: u64,
+    /// Until when; [`u64::MAX`] where it was watched to the end.
+    pub until_ns: u64,
 }
 
 /// Where code is in the source.
@@ -91,6 +95,8 @@ pub struct Profile {
     pub process: u32,
     /// The run that it was in, where who started that has said so.
     pub run: Option<Run>,
+    /// When that began, by `CLOCK_MONOTONIC`; 0 in files of before.
+    pub began_ns: u64,
     /// How long it was profiled, in nanoseconds.
     pub duration_ns: u64,
     /// Regions entered that there was no path for: their time is that of the region around them.

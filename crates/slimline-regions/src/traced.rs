@@ -1,7 +1,8 @@
-//! What the stream of a traced program is told: where its threads are, and what it watches.
+//! What is told of a program that is traced or sampled: where its threads are, and to traces what it watches.
 //!
 //! Instrumented code has a runtime that writes records (`__slimline_note`), which the dynamic linker knows. A translator sees the mark
-//! in front of an instruction that loads what is to be told.
+//! in front of an instruction that loads what is to be told. The agent that samples has a word of each thread (`__slimline_sampled_region`), as its
+//! signal may find the thread anywhere: also where it counts, or looks for its thread-local storage.
 #![allow(unsafe_code)] // a function that is looked for by its name, and an instruction
 
 use std::arch::asm;
@@ -14,22 +15,32 @@ use slimline_trace::stream::translated::NOTE;
 
 use crate::path::PathId;
 
-/// The runtime's function; 0 where there is none, or nobody has looked.
+/// The runtime's function, and the agent's; 0 where there is none, or nobody has looked.
 static RUNTIME: AtomicUsize = AtomicUsize::new(0);
+static AGENT: AtomicUsize = AtomicUsize::new(0);
 
-/// Looks for the runtime, which may have come with a library.
+/// Looks for the runtime, which may have come with a library, and for the agent.
 #[cold]
-pub(crate) fn look_for_runtime() {
-    if RUNTIME.load(Relaxed) == 0 {
-        // SAFETY: the name ends in NUL.
-        let found = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"__slimline_note".as_ptr()) };
-        RUNTIME.store(found as usize, Relaxed);
+pub(crate) fn look_for_listeners() {
+    for (function, name) in [(&RUNTIME, c"__slimline_note"), (&AGENT, c"__slimline_sampled_region")] {
+        if function.load(Relaxed) == 0 {
+            // SAFETY: the name ends in NUL.
+            let found = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };
+            function.store(found as usize, Relaxed);
+        }
     }
 }
 
 /// The calling thread goes on along this path.
 pub(crate) fn region(PathId(path): PathId) {
     note(&[2, REGION.word(), path.into()]);
+    type Agent = extern "C" fn(u32);
+    let agent = AGENT.load(Relaxed);
+    if agent != 0 {
+        // SAFETY: a function of that name has that type.
+        let agent = unsafe { std::mem::transmute::<usize, Agent>(agent) };
+        agent(path);
+    }
 }
 
 /// Memory is watched from here on, as the range of that number.

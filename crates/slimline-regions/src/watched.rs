@@ -10,8 +10,8 @@ use crate::traced;
 
 /// What was ever watched.
 pub(crate) struct Watches {
-    /// By their numbers, with whether they still are.
-    pub(crate) all: Vec<(Watched, bool)>,
+    /// By their numbers.
+    pub(crate) all: Vec<Watched>,
     /// Ends of what was not watched.
     pub(crate) unknown_ends: u64,
 }
@@ -29,32 +29,29 @@ pub(crate) fn watches() -> Option<MutexGuard<'static, Watches>> {
 /// `name` must be null, which stands for none, or end in NUL.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn slimline_watch(start: *const c_void, bytes: usize, name: *const c_char) {
-    if live().is_none() {
-        return;
-    }
+    let Some(live) = live() else { return };
     let name = match name.is_null() {
         true => String::new(),
         // SAFETY: promised by the caller.
         false => unsafe { CStr::from_ptr(name) }.to_string_lossy().into_owned(),
     };
-    let watched = Watched { start: start as u64, bytes: bytes as u64, name };
+    let (start, bytes, from_ns) = (start as u64, bytes as u64, live.monotonic_ns());
+    let watched = Watched { start, bytes, name, from_ns, until_ns: u64::MAX };
     let mut watches = locked(&WATCHES);
     let number = watches.all.len() as u32;
-    traced::look_for_runtime();
+    traced::look_for_listeners();
     traced::watch(watched.start, watched.bytes, number);
-    watches.all.push((watched, true));
+    watches.all.push(watched);
 }
 
 /// What begins there is not watched any more; of several the one that was watched last.
 #[unsafe(no_mangle)]
 extern "C" fn slimline_unwatch(start: *const c_void) {
-    if live().is_none() {
-        return;
-    }
+    let Some(live) = live() else { return };
     let Watches { all, unknown_ends } = &mut *locked(&WATCHES);
-    match all.iter().rposition(|(watched, is_open)| *is_open && watched.start == start as u64) {
+    match all.iter().rposition(|watched| watched.until_ns == u64::MAX && watched.start == start as u64) {
         Some(number) => {
-            all[number].1 = false;
+            all[number].until_ns = live.monotonic_ns();
             traced::unwatch(number as u32);
         }
         None => *unknown_ends += 1,

@@ -48,8 +48,15 @@ pub(crate) fn write(live: &'static Live, process: u32) {
     let _ = fs::remove_file(partial);
     let Ok(file) = OpenOptions::new().write(true).create_new(true).open(partial) else { return };
     let buffered = Buffered { file, bytes: out, length: 0 };
-    let ended =
-        Ended { process, duration_ns: now_ns, cost: live.cost(), lost_threads, paths: &paths, threads: &threads };
+    let ended = Ended {
+        process,
+        began_ns: live.began_ns,
+        duration_ns: now_ns,
+        cost: live.cost(),
+        lost_threads,
+        paths: &paths,
+        threads: &threads,
+    };
     // What comes of it is told by whether the file is there.
     let _ = match lines(&ended, buffered, line) {
         Ok(()) => fs::rename(partial, whole),
@@ -71,6 +78,7 @@ static SPACE: Mutex<Space> =
 /// A process that has ended.
 struct Ended<'a> {
     process: u32,
+    began_ns: u64,
     duration_ns: u64,
     cost: Option<Cost>,
     lost_threads: u64,
@@ -80,10 +88,10 @@ struct Ended<'a> {
 
 fn lines(ended: &Ended, to: Buffered, line: &mut [u8; LINE_BYTES]) -> fmt::Result {
     let mut writer = Writer::new(to)?;
-    writer.process(ended.process, ended.duration_ns, [ended.paths.lost(), ended.lost_threads])?;
+    writer.process(ended.process, (ended.began_ns, ended.duration_ns), [ended.paths.lost(), ended.lost_threads])?;
     ended.cost.map_or(Ok(()), |cost| writer.cost(cost))?;
     if let Some(watches) = watches() {
-        watches.all.iter().try_for_each(|(watched, _)| writer.watched(watched))?;
+        watches.all.iter().try_for_each(|watched| writer.watched(watched))?;
         writer.unwatched(watches.unknown_ends)?;
     }
     mappings(&mut writer, line)?;

@@ -236,7 +236,8 @@ fn written() -> Profile {
         lost_regions: 1,
         lost_threads: 2,
         cost: Some(Cost { inside_ps: 31_000, outside_ps: 44_500 }),
-        watched: vec![Watched { start: 0x7f00, bytes: 0x1000, name: "a b".into() }],
+        watched: vec![Watched { start: 0x7f00, bytes: 0x1000, name: "a b".into(), from_ns: 5, until_ns: u64::MAX }],
+        began_ns: 3,
         unknown_ends: 3,
         mappings: vec![Mapping {
             start: 0x40_1000,
@@ -308,10 +309,17 @@ fn what_is_no_profile_is_told() {
     let whole = written().written();
     assert_eq!(read(b""), Err(ReadError::NoProfile));
     assert_eq!(read(b"slimline-regions 0\n"), Err(ReadError::NoProfile));
-    assert_eq!(read(b"slimline-regions 2\n"), Err(ReadError::Newer(2)));
-    for length in "slimline-regions 1\n".len()..whole.len() {
+    assert_eq!(read(b"slimline-regions 3\n"), Err(ReadError::Newer(3)));
+    for length in "slimline-regions 2\n".len()..whole.len() {
         assert!(read(&whole.as_bytes()[..length]).is_err(), "{length} bytes");
     }
+    // Without the times of processes and of what they watch.
+    let first = whole.replace("regions 2\n", "regions 1\n").replace("a%20b 5 18446744073709551615\n", "a%20b\n");
+    let process = first.lines().find(|line| line.starts_with("process ")).unwrap();
+    let first = first.replace(process, process.rsplit_once(' ').unwrap().0);
+    let read_first = read(first.as_bytes()).unwrap();
+    assert_eq!((read_first.began_ns, read_first.watched[0].from_ns, read_first.watched[0].until_ns), (0, 0, u64::MAX));
+    assert_eq!(read_first.watched[0].name, "a b");
     let changed = |from: &str, to: &str| read(whole.replace(from, to).as_bytes());
     assert_eq!(changed("path 1 section", "path 9 section"), Err(ReadError::Line(13)));
     assert_eq!(changed("path 1 section", "path 1 flush"), Err(ReadError::Line(13)));

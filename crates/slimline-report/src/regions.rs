@@ -4,6 +4,8 @@
 pub(crate) mod a_profile;
 mod accesses;
 mod comparison;
+mod samples;
+mod session;
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -14,13 +16,15 @@ use slimline_regions::{
 use slimline_trace::session::End;
 
 use self::accesses::ByRegion;
-pub use self::accesses::{AccessCounts, ChosenBy, ChosenRow, DataAccesses, RegionData, TracedRegions};
+pub use self::accesses::{AccessCounts, ByData, ChosenBy, ChosenRow, DataAccesses, RegionData, TracedRegions};
 pub use self::comparison::{ComparedProcess, ComparedRegion, ComparedRun, ComparedTimes, Comparison};
+pub use self::samples::{DataSamples, Estimated, SampledCounts, SampledData, SampledProcess, SampledRegionsRun};
+pub use self::session::SessionRegions;
 use crate::full_trace::ProgramEnd;
 use crate::simulation::csv_cell;
 
-/// Version of the JSON. 1: the first.
-pub const REGIONS_SCHEMA: u32 = 1;
+/// Version of the JSON. 1: the first. 2: `sampled`, `samples`, `exclusive_samples`, `outside_samples`.
+pub const REGIONS_SCHEMA: u32 = 2;
 
 /// Everything `slimline regions` shows, and its JSON. Times are in nanoseconds, without what counting cost.
 #[derive(Clone, Debug, Serialize)]
@@ -33,6 +37,8 @@ pub struct RegionsReport {
     pub ended: Option<ProgramEnd>,
     /// Data whose accesses are told by regions, where the run was traced.
     pub data: Option<RegionData>,
+    /// The same where the run was sampled.
+    pub sampled: Option<SampledData>,
     /// Its processes that met regions, or accessed data, by their numbers.
     pub processes: Vec<RegionsProcess>,
     /// The same beside an earlier run, where one was asked for.
@@ -69,6 +75,8 @@ pub struct RegionsProcess {
     pub call_graph: Vec<PathRow>,
     /// Accesses in no region.
     pub outside_accesses: Vec<DataAccesses>,
+    /// What samples tell of that.
+    pub outside_samples: Vec<DataSamples>,
 }
 
 /// What counting cost.
@@ -145,6 +153,10 @@ pub struct RegionRow {
     pub accesses: Vec<DataAccesses>,
     /// The same without.
     pub exclusive_accesses: Vec<DataAccesses>,
+    /// Time and accesses, with those in the regions within, where the run was sampled.
+    pub samples: Vec<DataSamples>,
+    /// The same without.
+    pub exclusive_samples: Vec<DataSamples>,
 }
 
 /// What a region is, and where.
@@ -206,16 +218,23 @@ impl RegionsReport {
     /// Of the profiles of a run's processes.
     #[must_use]
     pub fn new(profiles: Vec<Profile>, missing: Vec<String>) -> Self {
-        Self::of(profiles, missing, None)
+        Self::of(profiles, missing, Accesses::Unknown)
     }
 
     /// The same of a run that was traced.
     #[must_use]
     pub fn traced(profiles: Vec<Profile>, missing: Vec<String>, traced: &TracedRegions<'_>) -> Self {
-        Self::of(profiles, missing, Some(traced))
+        Self::of(profiles, missing, Accesses::Traced(traced))
     }
 
-    fn of(profiles: Vec<Profile>, mut missing: Vec<String>, traced: Option<&TracedRegions<'_>>) -> Self {
+    /// The same of a run that was sampled.
+    #[must_use]
+    pub fn sampled(missing: Vec<String>, sampled: &SampledRegionsRun<'_>) -> Self {
+        let profiles = sampled.processes.iter().filter_map(|process| process.profile.clone());
+        Self::of(profiles.collect(), missing, Accesses::Sampled(sampled))
+    }
+
+    fn of(profiles: Vec<Profile>, mut missing: Vec<String>, told: Accesses<'_>) -> Self {
         profiles.iter().for_each(|profile| missing.extend(lost(profile)));
         let run = profiles.iter().find_map(|profile| profile.run.clone());
         let end = run.as_ref().map(|run| match run.ended {
@@ -223,18 +242,19 @@ impl RegionsReport {
             Ended::Signal(signal) => End::Signaled { signal },
         });
         let mut processes = Vec::new();
-        for (profile, traced) in each_process(profiles, traced) {
-            let (row, lost) = RegionsProcess::of(profile, traced);
+        for (profile, process) in each_process(profiles, told) {
+            let (row, lost) = RegionsProcess::of(profile, told, process);
             if lost > 0 {
-                missing.push(format!("process {}: regions of {lost} accesses, which its profile has not", row.pid));
+                let what = if matches!(told, Accesses::Sampled(_)) { "samples" } else { "accesses" };
+                missing.push(format!("process {}: regions of {lost} {what}, which its profile has not", row.pid));
             }
             processes.push(row);
         }
         Self {
             schema: REGIONS_SCHEMA,
-            command: run.map(|run| run.command).or_else(|| Some(traced?.command.to_vec())).unwrap_or_default(),
+            command: run.map_or_else(|| told.command().to_vec(), |run| run.command),
             ended: end.and_then(ProgramEnd::of),
-            data: traced.map(|traced| RegionData {
+            data: told.traced().map(|traced| RegionData {
                 machine: traced.machine.name.clone(),
                 caches: traced
                     .machine
@@ -245,6 +265,7 @@ impl RegionsReport {
                 cycles: traced.cycles,
                 chosen: traced.chosen.to_vec(),
             }),
+            sampled: told.sampled().map(SampledRegionsRun::data),
             processes,
             against: None,
             missing,
@@ -267,33 +288,35 @@ impl RegionsReport {
     /// empty.
     #[must_use]
     pub fn csv(&self) -> String {
-        let times = "exec_count,exec_ns,exclusive_ns,body_ns,enter_ns,exit_barrier_ns,exit_ns";
-        let columns = match &self.data {
-            None => times.to_owned(),
-            Some(data) => {
+        let columns = match (&self.data, &self.sampled) {
+            (Some(data), _) => {
                 let misses: String = data.caches.iter().map(|name| csv_cell(&format!("{name} misses")) + ",").collect();
                 format!("data,within,loads,stores,bytes,{misses}from_afar,cycles")
             }
+            (None, Some(_)) => DataSamples::CSV.to_owned(),
+            (None, None) => "exec_count,exec_ns,exclusive_ns,body_ns,enter_ns,exit_barrier_ns,exit_ns".to_owned(),
         };
         let mut out = format!("pid,region,kind,name,function,file,line,last_line,part,thread,{columns}\n");
+        let told = |accesses: &[DataAccesses], samples: &[DataSamples], start: &str, within: &str| {
+            let accesses = self.data.iter().flat_map(|data| accesses.iter().map(|of| of.csv(data, start, within)));
+            let samples = self.sampled.iter().flat_map(|data| samples.iter().map(|of| of.csv(data, start, within)));
+            accesses.chain(samples).collect::<String>()
+        };
+        let is_timed = self.data.is_none() && self.sampled.is_none();
         for process in &self.processes {
             for region in &process.regions {
                 let start = format!("{},{},{}", process.pid, region.number, region.at.csv());
-                match &self.data {
-                    None => region.threads.iter().for_each(|(thread, times)| {
-                        out += &format!("{start},{thread},{}\n", times.csv());
-                    }),
-                    Some(data) => {
-                        let both = [(&region.accesses, "with"), (&region.exclusive_accesses, "without")];
-                        both.iter()
-                            .for_each(|(all, within)| all.iter().for_each(|of| out += &of.csv(data, &start, within)));
-                    }
+                if is_timed {
+                    region
+                        .threads
+                        .iter()
+                        .for_each(|(thread, times)| out += &format!("{start},{thread},{}\n", times.csv()));
                 }
+                out += &told(&region.accesses, &region.samples, &start, "with");
+                out += &told(&region.exclusive_accesses, &region.exclusive_samples, &start, "without");
             }
-            if let Some(data) = &self.data {
-                let start = format!("{},,outside,,,,,,", process.pid);
-                process.outside_accesses.iter().for_each(|of| out += &of.csv(data, &start, "without"));
-            }
+            let start = format!("{},,outside,,,,,,", process.pid);
+            out += &told(&process.outside_accesses, &process.outside_samples, &start, "without");
         }
         out
     }
@@ -318,26 +341,62 @@ impl RegionTimes {
     }
 }
 
-/// Each process with its profile, and with its number in the trace, where it is in one. Those that met no region wrote none.
-fn each_process<'a>(
-    profiles: Vec<Profile>,
-    traced: Option<&'a TracedRegions<'a>>,
-) -> Vec<(Profile, Option<(&'a TracedRegions<'a>, u32)>)> {
-    let mut by_pid: BTreeMap<u32, Profile> = profiles.into_iter().map(|profile| (profile.process, profile)).collect();
-    let mut all = Vec::new();
-    // A program that a process became wrote the profile: it is the last of that number.
-    for (traced, &(process, pid)) in
-        traced.iter().flat_map(|traced| traced.pids.iter().rev().map(move |pid| (*traced, pid)))
-    {
-        let accesses_any = || traced.accesses.keys().any(|accessor| accessor.process == process);
-        let own = by_pid.remove(&pid);
-        if own.is_some() || accesses_any() {
-            let profile = own.unwrap_or_else(|| Profile { process: pid, ..Profile::default() });
-            all.push((profile, Some((traced, process))));
+/// How accesses are told.
+#[derive(Clone, Copy)]
+enum Accesses<'a> {
+    Unknown,
+    Traced(&'a TracedRegions<'a>),
+    Sampled(&'a SampledRegionsRun<'a>),
+}
+
+impl<'a> Accesses<'a> {
+    fn traced(self) -> Option<&'a TracedRegions<'a>> {
+        if let Self::Traced(traced) = self { Some(traced) } else { None }
+    }
+
+    fn sampled(self) -> Option<&'a SampledRegionsRun<'a>> {
+        if let Self::Sampled(sampled) = self { Some(sampled) } else { None }
+    }
+
+    fn command(self) -> &'a [String] {
+        match self {
+            Self::Unknown => &[],
+            Self::Traced(traced) => traced.command,
+            Self::Sampled(sampled) => sampled.command,
         }
     }
-    all.extend(by_pid.into_values().map(|profile| (profile, None)));
-    all.sort_by_key(|(profile, traced)| (profile.process, traced.map(|(_, process)| process)));
+}
+
+/// Each process with its profile, and with its number in what was recorded, where it is in that. Those that met no region wrote none.
+fn each_process(profiles: Vec<Profile>, told: Accesses<'_>) -> Vec<(Profile, Option<u32>)> {
+    let without = |pid| Profile { process: pid, ..Profile::default() };
+    let mut all: Vec<(Profile, Option<u32>)> = match told {
+        Accesses::Unknown => profiles.into_iter().map(|profile| (profile, None)).collect(),
+        Accesses::Traced(traced) => {
+            let mut by_pid: BTreeMap<u32, Profile> =
+                profiles.into_iter().map(|profile| (profile.process, profile)).collect();
+            // A program that a process became wrote the profile: it is the last of that number.
+            let own = traced.pids.iter().rev().filter_map(|&(process, pid)| {
+                let own = by_pid.remove(&pid);
+                let has_any = || traced.of_process(process).next().is_some();
+                let profile = own.or_else(|| has_any().then(|| without(pid)))?;
+                Some((profile, Some(process)))
+            });
+            let mut all: Vec<_> = own.collect();
+            all.extend(by_pid.into_values().map(|profile| (profile, None)));
+            all
+        }
+        // Of ranks on several machines several processes may have one number.
+        Accesses::Sampled(sampled) => {
+            let own = (0..).zip(sampled.processes).filter_map(|(number, process)| {
+                let has_any = || sampled.of_process(number).next().is_some();
+                let profile = process.profile.clone().or_else(|| has_any().then(|| without(process.pid)))?;
+                Some((profile, Some(number)))
+            });
+            own.collect()
+        }
+    };
+    all.sort_by_key(|(profile, process)| (profile.process, *process));
     all
 }
 
@@ -361,8 +420,8 @@ fn lost(profile: &Profile) -> Vec<String> {
 }
 
 impl RegionsProcess {
-    /// Of a profile, and with the number in the trace of the process whose it is, how many accesses are of no region that is known.
-    fn of(profile: Profile, traced: Option<(&TracedRegions<'_>, u32)>) -> (Self, u64) {
+    /// Of a profile, with what is told of the process of that number; and how many accesses, or samples, are of no region that is known.
+    fn of(profile: Profile, told: Accesses<'_>, process: Option<u32>) -> (Self, u64) {
         let (mut profile, new) = one_by_source(&profile);
         let cost = profile.cost;
         let Subtracted { executions, cost_ns } = profile.subtract_cost();
@@ -372,9 +431,13 @@ impl RegionsProcess {
             tables.iter().enumerate().map(|(place, table)| (&table.region, place + 1)).collect();
         let analyzed = OverheadReport::of(&profile);
         let number_of = |path| profile.node(path).map_or(0, |node| numbers[&node.region]);
-        let by_region = traced.map(|(traced, process)| {
-            let region_of = |path| number_of(path).saturating_sub(1);
-            ByRegion::of(traced, process, (&profile, &new), (tables.len(), region_of))
+        let region_of = |path| number_of(path).saturating_sub(1);
+        let traced = told.traced().zip(process).map(|(traced, process)| {
+            ByRegion::of(traced.of_process(process), (&profile, &new), (tables.len(), region_of))
+        });
+        let sampled = told.sampled().zip(process).map(|(sampled, process)| {
+            let by_region = ByRegion::of(sampled.of_process(process), (&profile, &new), (tables.len(), region_of));
+            (sampled, by_region)
         });
         let mut overheads: Vec<OverheadRow> = analyzed
             .regions
@@ -393,8 +456,11 @@ impl RegionsProcess {
             (1..).zip(&tables).map(|(number, table)| row(&profile, (number, table), whole_ns)).collect();
         regions.sort_by_key(|row| std::cmp::Reverse(row.sum.exclusive_ns));
         for row in &mut regions {
-            if let Some(by_region) = &by_region {
-                [row.accesses, row.exclusive_accesses] = by_region.region(row.number);
+            if let Some(by_region) = &traced {
+                [row.accesses, row.exclusive_accesses] = by_region.region(row.number, AccessCounts::clone);
+            }
+            if let Some((sampled, by_region)) = &sampled {
+                [row.samples, row.exclusive_samples] = by_region.region(row.number, |of| sampled.shown(of));
             }
         }
         let process = Self {
@@ -409,9 +475,13 @@ impl RegionsProcess {
             regions,
             outside_ns: whole_ns.saturating_sub(in_regions).saturating_sub(cost_ns),
             call_graph,
-            outside_accesses: by_region.as_ref().map(ByRegion::outside).unwrap_or_default(),
+            outside_accesses: traced.as_ref().map_or_else(Vec::new, |all| all.outside(AccessCounts::clone)),
+            outside_samples: sampled
+                .as_ref()
+                .map_or_else(Vec::new, |(sampled, all)| all.outside(|of| sampled.shown(of))),
         };
-        (process, by_region.map_or(0, |by_region| by_region.lost))
+        let lost = traced.map_or(0, |all| all.lost) + sampled.map_or(0, |(_, all)| all.lost);
+        (process, lost)
     }
 }
 
@@ -467,6 +537,8 @@ fn row(profile: &Profile, (number, table): (usize, &Table), whole_ns: u64) -> Re
         sum,
         accesses: Vec::new(),
         exclusive_accesses: Vec::new(),
+        samples: Vec::new(),
+        exclusive_samples: Vec::new(),
     }
 }
 

@@ -137,6 +137,7 @@ fn part(number: u64) -> Rows {
             burst_instructions: 300,
             burst_end: BurstEnd::Limit,
             served: Served::UNKNOWN,
+            within: Within::default(),
         });
     }
     rows

@@ -162,6 +162,27 @@ pub struct AccessBatch {
     pub sample_cpu_ns: Vec<u64>,
     /// Of the rows with cost, likewise: what hardware tells of the access.
     pub served: Vec<Served>,
+    /// Of the rows with cost, likewise: the path of regions that the thread was on, by its process's number for it; 0 outside of all, and where
+    /// nobody tells. Executions of a window are where its last sample was.
+    pub sample_region: Vec<u32>,
+}
+
+/// What else is known of a row with cost.
+#[cfg(feature = "session")]
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct SampledAt {
+    /// CPU time of the thread; 0 where not known.
+    pub cpu_ns: u64,
+    /// What hardware tells.
+    pub served: Served,
+    /// The path of regions; 0 outside of all.
+    pub region: u32,
+}
+
+#[cfg(feature = "session")]
+impl SampledAt {
+    /// Nothing else is.
+    pub const UNKNOWN: Self = Self { cpu_ns: 0, served: Served::UNKNOWN, region: 0 };
 }
 
 /// One row of an [`AccessBatch`], for building and reading batches in tests and adapters.
@@ -200,6 +221,7 @@ impl AccessBatch {
             evidence: Vec::with_capacity(rows),
             sample_cpu_ns: Vec::new(),
             served: Vec::new(),
+            sample_region: Vec::new(),
         }
     }
 
@@ -225,24 +247,21 @@ impl AccessBatch {
         self.windows[index].first_row as usize..end
     }
 
-    /// Appends a sample, taken at that CPU time of its thread, and served so; otherwise as [`Self::push`].
-    pub fn push_sample(&mut self, row: Access, cpu_ns: u64, served: Served) {
-        debug_assert!(row.evidence.has_cost(), "a sample has a cost");
-        self.push(row);
-        if let (Some(of_cpu_ns), Some(of_served)) = (self.sample_cpu_ns.last_mut(), self.served.last_mut()) {
-            (*of_cpu_ns, *of_served) = (cpu_ns, served);
-        }
-    }
-
     /// Appends one row. Begins its window where that is not the last one begun; nothing is known of its time then.
     pub fn push(&mut self, row: Access) {
+        self.push_sample(row, SampledAt::UNKNOWN);
+    }
+
+    /// The same of a row with cost of which more is known; of others that is left out.
+    pub fn push_sample(&mut self, row: Access, at: SampledAt) {
         if self.windows.last().is_none_or(|window| window.id != row.window) {
             self.begin_window(row.window, 0, 0);
         }
         if let Some(window) = self.windows.last_mut().filter(|_| row.evidence.has_cost()) {
             window.weight += row.weight;
-            self.sample_cpu_ns.push(0);
-            self.served.push(Served::UNKNOWN);
+            self.sample_cpu_ns.push(at.cpu_ns);
+            self.served.push(at.served);
+            self.sample_region.push(at.region);
         }
         self.window.push(row.window);
         self.site.push(row.site);
@@ -294,7 +313,7 @@ mod tests {
         let mut batch = AccessBatch::with_capacity(ThreadId(0), 4);
         batch.begin_window(WindowId(7), 1_000, 250);
         let served = Served { latency_cycles: Some(30), ..Served::UNKNOWN };
-        batch.push_sample(row(7, 30, Evidence::Cost), 99, served);
+        batch.push_sample(row(7, 30, Evidence::Cost), SampledAt { cpu_ns: 99, served, region: 4 });
         batch.push(row(7, 0, Evidence::Execution));
         batch.push(row(8, 5, Evidence::Both));
         let windows = [
@@ -305,5 +324,6 @@ mod tests {
         assert_eq!((batch.window_rows(0), batch.window_rows(1)), (0..2, 2..3));
         assert_eq!(batch.sample_cpu_ns, [99, 0]);
         assert_eq!(batch.served, [served, Served::UNKNOWN]);
+        assert_eq!(batch.sample_region, [4, 0]);
     }
 }

@@ -8,6 +8,8 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 
+/// Name of the file of profiles of regions: of a trace, or of one process of a session.
+pub const REGIONS_FILE: &str = "regions";
 /// Suffix of what was recorded before.
 pub(crate) const OLD: &str = ".old";
 

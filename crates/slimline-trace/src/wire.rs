@@ -490,8 +490,9 @@ pub struct SampleHead {
     /// 1 where the call stack was cut at [`MAX_FRAMES`] (of an allocation earlier), 2 where unwinding failed before its end,
     /// 3 where a step had no unwind information and was guessed from the frame pointer, else 0.
     pub stack_cut: u8,
-    /// Zero.
-    pub reserved: u32,
+    /// The path of regions that the thread is on, by the number that slimline-regions has given it in this process; 0 outside of all, and
+    /// where that library is not.
+    pub region: u32,
 }
 
 /// Pages by which it is chosen which heap blocks are followed are of 2^this bytes.

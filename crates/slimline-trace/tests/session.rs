@@ -69,6 +69,7 @@ fn rows(part: u32) -> Rows {
             burst_instructions: 300,
             burst_end: BurstEnd::Limit,
             served: Served::UNKNOWN,
+            within: Within::default(),
         });
         for access in 0..accesses {
             rows.accesses.push(Access {

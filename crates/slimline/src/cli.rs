@@ -173,6 +173,10 @@ pub(crate) struct Record {
     /// program is changed; blocks of its heap are not told apart
     #[arg(long)]
     pub(crate) out_of_process: bool,
+    /// Tell samples by OpenMP's regions and those that the program marks, too, and time these: `slimline regions`
+    /// of the session shows which data each waits for
+    #[arg(long, conflicts_with_all = ["out_of_process", "pid"])]
+    pub(crate) regions: bool,
     /// Sample processes that run already, until they end, Ctrl-C, or the end of COMMAND, which is not recorded then
     #[arg(short, long, value_name = "PID", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) pid: Vec<u32>,
@@ -462,6 +466,8 @@ pub(crate) enum By {
     Function,
     /// Threads
     Thread,
+    /// Regions, of what was recorded with --regions
+    Region,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

@@ -11,16 +11,20 @@ use slimline_analyze::analysis::Pass;
 use slimline_analyze::findings::DataProfile;
 use slimline_analyze::pace::TriggerCosts;
 use slimline_analyze::quality::SampleQuality;
+use slimline_analyze::sampled_regions::{AttributedRegions, SampledRegions, TimedRange};
 use slimline_analyze::sampled_sharing::{SampledFindings, SampledLines};
 use slimline_attribute::module::store::FileStore;
 use slimline_attribute::resolver::{ProcessId, ProcessTables, Resolver};
+use slimline_regions::Profile;
 use slimline_report::assemble;
+use slimline_report::regions::SessionRegions;
 use slimline_report::simulation::AccessTrace;
 use slimline_report::view::{ProcessReport, Report};
 use slimline_trace::session::{Collector, Machine, Process, ProcessSummary, Session, SessionInfo, Trigger};
 use slimline_trace::stream::recording::is_recording;
 
 use crate::disk::{Disk, check_whole};
+use crate::region_profiles;
 
 /// What the samples of a session weigh together at most: 36 years of CPU time, and the events of as many. A sample's weight
 /// is added up in several places, but in none of them more than once or twice.
@@ -108,6 +112,34 @@ pub(crate) fn sharing(session: &Session, line_bytes: u32) -> anyhow::Result<(Acc
     Ok((trace, found))
 }
 
+/// The regions of a process, if it wrote them.
+pub(crate) fn regions_of(session: &Session, process: &ProcessSummary) -> anyhow::Result<Option<Profile>> {
+    let kept = session.regions_file(process);
+    let profiles = kept.is_file().then(|| region_profiles::read(&kept)).transpose()?;
+    Ok(profiles.and_then(|profiles| profiles.into_iter().next()))
+}
+
+/// What samples of a session tell by regions, data still to be chosen.
+pub(crate) fn regions(session: &Session, ranges: Vec<TimedRange>) -> anyhow::Result<AttributedRegions> {
+    let info = session.info();
+    let processes = load(session, info)?;
+    let store = FileStore::new(&Disk);
+    let mut resolver = Resolver::new(&store);
+    let ids = add(&mut resolver, &processes);
+    let mut regions = SampledRegions::new(trigger_costs(&info.collector), ranges);
+    let mut weight = 0;
+    for (index, (_, process)) in processes.iter().enumerate() {
+        for part in process.parts() {
+            let part = part?;
+            weight = weight_with(session, weight, &part.samples.weight)?;
+            resolver.resolve(ids[index], (&part).into(), |batch| regions.update(index as u32, batch));
+        }
+    }
+    let resolution = resolver.finish();
+    check_whole()?;
+    Ok(regions.finish(&resolution.tables))
+}
+
 /// Of the processes that `info` names, which is the session's or a part of it.
 fn report_of(session: &Session, info: &SessionInfo) -> anyhow::Result<Report> {
     let processes = load(session, info)?;
@@ -145,7 +177,10 @@ fn report_of(session: &Session, info: &SessionInfo) -> anyhow::Result<Report> {
     check_whole()?;
     let findings = pass.finish(&resolution.tables);
     let advice = advise(&findings, &resolution.tables, &floors(&info.machine));
-    Ok(assemble::report(info, &quality, &resolution, &findings, &advice))
+    let regions =
+        processes.iter().map(|(summary, process)| anyhow::Ok((process.threads.len(), regions_of(session, summary)?)));
+    let regions = SessionRegions::of(regions.collect::<anyhow::Result<Vec<_>>>()?);
+    Ok(assemble::report(info, &quality, &resolution, &findings, &advice, &regions))
 }
 
 /// The processes that `info` names.

@@ -5,8 +5,10 @@ use std::env;
 use std::num::NonZeroU64;
 
 use anyhow::{Context, bail, ensure};
+use slimline_analyze::full_trace::regions::{MemoryRange, RangeSource};
 use slimline_analyze::origins::{DataKind, Origins};
 use slimline_analyze::region_accesses::{Chosen, ChosenData, watched};
+use slimline_analyze::sampled_regions::TimedRange;
 use slimline_regions::Profile;
 use slimline_report::regions::ChosenRow;
 
@@ -68,14 +70,33 @@ impl Asked {
         self.memory.iter().map(|&(_, start, bytes)| (start, bytes)).collect()
     }
 
+    /// Memory that samples of processes with these regions are told by, by the processes' numbers in the session.
+    pub(crate) fn timed_ranges(&self, profiles: &[Option<Profile>]) -> Vec<TimedRange> {
+        let asked = (0..).zip(&self.memory).map(|(number, &(_, start, bytes))| TimedRange {
+            range: MemoryRange { source: RangeSource::Asked(number), start, bytes },
+            during_ns: 0..u64::MAX,
+        });
+        let watched = (0..).zip(profiles).flat_map(|(process, profile)| {
+            (0..).zip(profile.iter().flat_map(|profile| &profile.watched)).map(move |(number, watched)| TimedRange {
+                range: MemoryRange {
+                    source: RangeSource::Watched { process, number },
+                    start: watched.start,
+                    bytes: watched.bytes,
+                },
+                during_ns: watched.from_ns..watched.until_ns,
+            })
+        });
+        asked.chain(watched).collect()
+    }
+
     /// All that is told apart: what was asked for by name, then ranges in the order in which accesses have them.
     ///
     /// # Errors
-    /// A name is of nothing that was accessed, or of variables in several files.
-    pub(crate) fn chosen(&self, origins: &Origins) -> anyhow::Result<Vec<Chosen>> {
+    /// A name is of nothing that `seen` ("was accessed"), or of variables in several files.
+    pub(crate) fn chosen(&self, origins: &Origins, seen: &str) -> anyhow::Result<Vec<Chosen>> {
         let lacking = origins.lacking(&self.names);
         if !lacking.is_empty() {
-            bail!("no data that was accessed is called {}: there is {}", lacking.join(" or "), origins.data_names());
+            bail!("no data that {seen} is called {}: there is {}", lacking.join(" or "), origins.data_names());
         }
         self.names.iter().try_for_each(|name| is_one(origins, name))?;
         let named = self.names.iter().map(|name| Chosen::Named(name.clone()));

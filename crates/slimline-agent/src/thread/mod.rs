@@ -36,9 +36,9 @@ global_asm!(
     ".globl slimline_thread",
     ".hidden slimline_thread",
     ".type slimline_thread,@object",
-    ".size slimline_thread,24",
+    ".size slimline_thread,32",
     "slimline_thread:",
-    ".zero 24",
+    ".zero 32",
     ".text",
 );
 
@@ -49,6 +49,7 @@ const GONE: *mut Thread = without_provenance_mut(1);
 const POINTER_OFFSET: usize = 0;
 pub(crate) const ROUND_OFFSET: usize = 8;
 pub(crate) const BYTES_OFFSET: usize = 16;
+const REGION_OFFSET: usize = 24;
 
 /// One of the calling thread's words.
 #[inline(always)]
@@ -103,6 +104,18 @@ pub(crate) fn allocated_bytes() -> u64 {
 #[inline(always)]
 pub(crate) fn set_allocated_bytes(bytes: u64) {
     set_word::<BYTES_OFFSET>(bytes);
+}
+
+/// The path of regions that the calling thread is on, as the library says that tells them; 0 where there is none.
+pub(crate) fn region() -> u32 {
+    word::<REGION_OFFSET>() as u32
+}
+
+/// The calling thread goes on along that path. Called by the library that times regions, which looks for it by its name.
+#[cfg(feature = "preload")]
+#[unsafe(no_mangle)]
+extern "C" fn __slimline_sampled_region(path: u32) {
+    set_word::<REGION_OFFSET>(path.into());
 }
 
 /// A thread's state. Its own thread's alone, and the signal handlers' that interrupt it: hence the cells.

@@ -1,7 +1,7 @@
 use slimline_trace::access::{Access as Row, AccessKind as Kind, Evidence as Of, ObjectId, WindowId};
 use slimline_trace::address::Avma;
 use slimline_trace::served::Served;
-use slimline_trace::tables::{Access as AccessRow, Accesses, Blocks, Sample, Samples, ThreadRow};
+use slimline_trace::tables::{Access as AccessRow, Accesses, Blocks, Sample, Samples, ThreadRow, Within};
 use slimline_trace::wire::{BurstEnd, Quality};
 
 use super::*;
@@ -38,6 +38,7 @@ fn tables(bursts: &[Burst]) -> (Samples, Accesses) {
             burst_instructions: times,
             burst_end: BurstEnd::Limit,
             served: Served::UNKNOWN,
+            within: Within::default(),
         });
         (0..times)
             .for_each(|_| accesses.push(AccessRow { window, ip: Avma(0x40), address, bytes: 8, kind, block: None }));

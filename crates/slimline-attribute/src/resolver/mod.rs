@@ -24,7 +24,7 @@ use std::ops::Range;
 
 use rustc_hash::FxHashMap;
 use slimline_trace::access::{
-    Access, AccessBatch, AccessKind, Evidence, GroupId, ObjectId, SiteId, ThreadId, WindowId,
+    Access, AccessBatch, AccessKind, Evidence, GroupId, ObjectId, SampledAt, SiteId, ThreadId, WindowId,
 };
 use slimline_trace::address::Avma;
 use slimline_trace::session::{Part, Process, ProcessSummary};
@@ -271,7 +271,9 @@ impl<'a> Resolver<'a> {
             batch.begin_window(window, samples.time_ns[last], samples.burst_instructions[last]);
             for &(row, _) in seen {
                 let cost = self.cost(process, &mut cursor, part, row, window);
-                batch.push_sample(cost, samples.cpu_ns[row], samples.served[row]);
+                let (cpu_ns, served) = (samples.cpu_ns[row], samples.served[row]);
+                let region = samples.within[row].region.unwrap_or(0);
+                batch.push_sample(cost, SampledAt { cpu_ns, served, region });
             }
             let time_ns = samples.time_ns[last];
             for row in range.clone() {

@@ -95,6 +95,7 @@ impl Caught {
             burst_instructions: 0,
             burst_end: BurstEnd::NotStarted,
             served: self.served,
+            within: tables::Within::default(),
         }
     }
 }

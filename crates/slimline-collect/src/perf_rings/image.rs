@@ -6,7 +6,7 @@ use slimline_trace::access::AccessKind;
 use slimline_trace::address::Avma;
 use slimline_trace::served::Served;
 use slimline_trace::session::{Losses, ProcessState, ProcessSummary, Trigger};
-use slimline_trace::tables::Sample;
+use slimline_trace::tables::{Sample, Within};
 use slimline_trace::wire::Quality;
 
 use super::blamer::{Blamer, Plans};
@@ -172,6 +172,7 @@ impl Image {
             burst_instructions: blamed.instructions,
             burst_end: blamed.burst_end,
             served: Served::UNKNOWN,
+            within: Within::default(),
         };
         self.run.push(row, blamer.accesses(self.run.next_window()));
     }

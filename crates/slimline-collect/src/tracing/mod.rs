@@ -272,7 +272,7 @@ pub fn trace(
     let (name, arguments, program) = startable(command)?;
     signals::survive_file_size_limit().map_err(RecordError::system("can't handle signals"))?;
     let run = match plan.with_regions {
-        true => RunDirectory::with(Library::Regions)?,
+        true => RunDirectory::with(&[Library::Regions])?,
         false => RunDirectory::without_library()?,
     };
     let held = HeldSignals::hold().map_err(RecordError::system("can't handle signals"))?;

@@ -27,7 +27,7 @@ struct Body {
     data: *mut c_void,
     team: Arc<Team>,
     within: Within,
-    site: u64,
+    place: u64,
 }
 
 pub(super) fn parallel(call: Call) -> usize {
@@ -44,11 +44,14 @@ pub(super) fn parallel_sections(call: Call) -> usize {
 
 /// All of these have the function and its data first.
 fn fork(mut call: Call, within: Within) -> usize {
-    let Some(team) = event().map(|mut event| event.fork(call.site)) else { return call.forward() };
+    // The call has the line of what is before the construct as often as its own; the function that gcc made of the body begins with the construct's.
+    // Places are behind the instruction that is meant.
+    let place = call.arguments[0] as u64 + 1;
+    let Some(team) = event().map(|mut event| event.fork(place)) else { return call.forward() };
     // SAFETY: the program calls with a function that takes its data.
     let function = unsafe { std::mem::transmute::<usize, Function>(call.arguments[0]) };
     let data = call.arguments[1] as *mut c_void;
-    let body = Body { function, data, team: Arc::clone(&team), within, site: call.site };
+    let body = Body { function, data, team: Arc::clone(&team), within, place };
     call.arguments[0] = in_team as Function as usize;
     call.arguments[1] = &raw const body as usize;
     // It returns when all threads are through, and the body with it.
@@ -69,9 +72,9 @@ unsafe extern "C" fn in_team(body: *mut c_void) {
         event.stack().begin_implicit_task(&body.team, now_ns);
         match body.within {
             Within::Nothing => {}
-            Within::Loop => event.enter(Kind::Loop, body.site, Phase::Body),
+            Within::Loop => event.enter(Kind::Loop, body.place, Phase::Body),
             Within::Sections(sections) => {
-                event.enter(Kind::Sections, body.site, Phase::Body);
+                event.enter(Kind::Sections, body.place, Phase::Body);
                 event.limit_if_fewer(sections);
             }
         }

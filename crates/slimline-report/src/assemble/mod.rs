@@ -16,15 +16,17 @@ use slimline_analyze::service::Service;
 use slimline_attribute::resolver::Resolution;
 use slimline_trace::session::SessionInfo;
 
+use crate::regions::SessionRegions;
 use crate::view::{Report, SCHEMA};
 
-/// The view of a session.
+/// The view of a session, with the regions that its processes met.
 pub fn report(
     info: &SessionInfo,
     quality: &SampleQuality,
     resolution: &Resolution,
     findings: &Findings,
     advice: &[Advice],
+    regions: &SessionRegions,
 ) -> Report {
     let tables = &resolution.tables;
     let id = |row: usize| findings.loops[row].loop_id;
@@ -40,7 +42,7 @@ pub fn report(
         session: session::view(info, quality, &resolution.unresolved, findings),
         groups: findings.groups.iter().map(|found| groups::view(found, tables, &went, &findings.service)).collect(),
         loops,
-        breakdowns: breakdowns::view(&findings.hot, tables),
+        breakdowns: breakdowns::view(&findings.hot, tables, regions),
         coverage: coverage::view(&findings.coverage, tables, findings.hot.whole.weight),
         advice: advice.iter().map(advice::view).collect(),
     }

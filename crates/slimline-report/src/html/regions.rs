@@ -3,6 +3,7 @@
 mod accesses;
 mod one_region;
 mod process;
+mod samples;
 mod tree;
 
 use std::fmt::{self, Write};
@@ -12,11 +13,11 @@ use slimline_trace::escape::command_line;
 use super::page::{self, Escaped};
 use super::table::{Cell, Column, Table};
 use crate::regions::{
-    ChosenBy, ComparedProcess, ComparedRegion, ComparedTimes, Comparison, RegionData, RegionPlace, RegionRow,
-    RegionsProcess, RegionsReport,
+    ChosenBy, ChosenRow, ComparedProcess, ComparedRegion, ComparedTimes, Comparison, DataAccesses, DataSamples,
+    RegionPlace, RegionRow, RegionsProcess, RegionsReport,
 };
 use crate::text::number::plural_of;
-use crate::text::{compared_run, ended, region_place, region_title};
+use crate::text::{compared_run, ended, region_place, region_title, sampled_words};
 
 /// What columns and classes are called, and what they are.
 const TERMS: [(&str, &str); 10] = [
@@ -55,13 +56,17 @@ pub fn regions(out: &mut impl Write, report: &RegionsReport) -> fmt::Result {
         compared(out, comparison)?;
     }
     if let Some(data) = &report.data {
-        chosen(out, data)?;
+        let words = format!("Accesses to memory, each told apart; misses and cycles of {}.", data.machine);
+        chosen(out, &words, &data.chosen)?;
+    }
+    if let Some(data) = &report.sampled {
+        chosen(out, &sampled_words(data), &data.chosen)?;
     }
     if report.processes.is_empty() {
         writeln!(out, "<p>No process met a region.</p>")?;
     }
     for (place, process) in report.processes.iter().enumerate() {
-        process::process(out, process, place, report.data.as_ref())?;
+        process::process(out, process, place, report)?;
     }
     writeln!(out, "<section>\n<h2>What is what</h2>\n<dl class=\"terms\">")?;
     for (term, means) in TERMS {
@@ -94,14 +99,10 @@ fn filter(out: &mut impl Write, report: &RegionsReport) -> fmt::Result {
     )
 }
 
-/// The data whose accesses are told.
-fn chosen(out: &mut impl Write, data: &RegionData) -> fmt::Result {
-    writeln!(
-        out,
-        "<section>\n<h2>Data</h2>\n<p>Accesses to memory, each told apart; misses and cycles of {}.</p>",
-        Escaped(&data.machine)
-    )?;
-    if !data.chosen.is_empty() {
+/// The data whose accesses are told, and how.
+fn chosen(out: &mut impl Write, how: &str, chosen: &[ChosenRow]) -> fmt::Result {
+    writeln!(out, "<section>\n<h2>Data</h2>\n<p>{}</p>", Escaped(how))?;
+    if !chosen.is_empty() {
         let columns = [
             Column::Text("data"),
             Column::Text("from"),
@@ -112,7 +113,7 @@ fn chosen(out: &mut impl Write, data: &RegionData) -> fmt::Result {
             Column::Text("is"),
         ];
         let mut table = Table::new("Chosen data", &columns);
-        for row in &data.chosen {
+        for row in chosen {
             let address = |address: &Option<String>| address.as_deref().map_or_else(Cell::nothing, Cell::text);
             let of = if row.of.is_empty() { "not accessed".to_owned() } else { row.of.join(", ") };
             let of = match row.by {
@@ -190,6 +191,22 @@ fn compared(out: &mut impl Write, comparison: &Comparison) -> fmt::Result {
     writeln!(out, "</section>")
 }
 
+/// What is told of one place: accesses that were counted, or samples.
+fn told(
+    out: &mut impl Write,
+    place: &str,
+    (accesses, samples): (&[DataAccesses], &[DataSamples]),
+    report: &RegionsReport,
+) -> fmt::Result {
+    if let Some(data) = report.data.as_ref().filter(|_| !accesses.is_empty()) {
+        accesses::accesses(out, &format!("Accesses {place}"), accesses, data)?;
+    }
+    if let Some(data) = report.sampled.as_ref().filter(|_| !samples.is_empty()) {
+        samples::samples(out, &format!("Samples {place}"), samples, data)?;
+    }
+    Ok(())
+}
+
 /// Identifier of what the page says of a region of the process at that place: processes of one number may be several.
 fn id(process: usize, region: usize) -> String {
     format!("p{}-r{region}", process + 1)
@@ -221,7 +238,7 @@ mod tests {
     use slimline_regions::{Place, Profile};
 
     use super::*;
-    use crate::regions::a_profile::{MS, profile, traced};
+    use crate::regions::a_profile::{MS, profile, sampled, traced};
 
     fn html(report: &RegionsReport) -> String {
         let mut out = String::new();
@@ -265,6 +282,17 @@ mod tests {
         );
         assert_eq!(page.matches("<section class=\"region\"").count(), 3);
         assert_eq!(page.matches("<li class=\"node\">").count(), 3);
+    }
+
+    #[test]
+    fn samples_have_a_table_for_each_region() {
+        let page = html(&sampled(profile()));
+        let in_loop = rows(&page, "Samples in R3 loop, with the regions within");
+        // What it is of, both threads, their sum.
+        assert_eq!(in_loop.len(), 1 + 2 + 1);
+        assert!(in_loop[1].contains("59") && in_loop[1].contains(" M<"), "{in_loop:?}");
+        assert_eq!(rows(&page, "Samples outside of regions").len(), 1 + 2 + 1);
+        assert!(page.contains("Sampled: 120 samples for 480.0 ms of user time"));
     }
 
     #[test]

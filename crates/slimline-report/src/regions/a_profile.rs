@@ -2,13 +2,20 @@
 
 use std::collections::BTreeMap;
 
-use slimline_analyze::region_accesses::{Accessor, ChosenData, RegionAccesses};
+use slimline_analyze::pace::TriggerCosts;
+use slimline_analyze::region_accesses::{Accessor, Chosen, ChosenData, RegionAccesses};
+use slimline_analyze::sampled_regions::SampledRegions;
+use slimline_attribute::tables::{self, Group, GroupKind, Site, Tables};
 use slimline_regions::{
     Code, Cost, Ended, Kind, Mapping, Node, PathId, Place, Profile, Region, Row, Run, Thread, Times,
 };
 use slimline_simulate::simulation::Counts;
+use slimline_trace::access::{
+    Access, AccessBatch, AccessKind, Evidence, GroupId, ObjectId, SampledAt, SiteId, ThreadId, WindowId,
+};
+use slimline_trace::address::Avma;
 
-use super::{ChosenRow, RegionsReport, TracedRegions};
+use super::{ChosenRow, RegionsReport, SampledProcess, SampledRegionsRun, TracedRegions};
 use crate::text::a_run::machine;
 
 /// In nanoseconds.
@@ -94,4 +101,48 @@ pub(crate) fn traced(profile: Profile) -> RegionsReport {
         command: &command,
     };
     RegionsReport::traced(vec![profile], Vec::new(), &traced)
+}
+
+/// The same where it was sampled: both threads walk over `a` in the loop, and the first was once outside of regions. There is a path that
+/// nobody knows.
+pub(crate) fn sampled(profile: Profile) -> RegionsReport {
+    let mut tables = Tables::new();
+    tables.sites.push(Site::unknown());
+    tables.groups.push(Group { name: "a".to_owned(), kind: GroupKind::Static, ..Group::unattributed() });
+    tables.threads.extend([42, 43].map(|tid| tables::Thread { pid: 42, tid, name: String::new() }));
+    let mut regions = SampledRegions::new(TriggerCosts::default(), Vec::new());
+    for thread in 0..2 {
+        let mut batch = AccessBatch::with_capacity(ThreadId(thread), 0);
+        for number in 0..60 {
+            let window = WindowId(100 * thread + number);
+            let row = |turn: u64, weight, evidence| Access {
+                window,
+                site: SiteId(1),
+                address: Avma((1 << 32) + 8_000_000 * u64::from(number) + 8 * turn),
+                bytes: 8,
+                kind: AccessKind::LOAD,
+                group: GroupId(1),
+                object: ObjectId(1),
+                offset: 8 * turn,
+                weight,
+                evidence,
+            };
+            batch.begin_window(window, u64::from(number) * 4 * MS, 300);
+            let region = match (thread, number) {
+                (0, 59) => 0,
+                (1, 59) => 9,
+                _ => 3,
+            };
+            let sampled = SampledAt { cpu_ns: u64::from(number + 1) * 4 * MS, region, ..SampledAt::UNKNOWN };
+            batch.push_sample(row(0, 4 * MS, Evidence::Cost), sampled);
+            (0..100).for_each(|turn| batch.push(row(turn, 0, Evidence::Execution)));
+        }
+        regions.update(0, &batch);
+    }
+    let found = regions.finish(&tables).find(&[Chosen::Named("a".to_owned())]);
+    let chosen = [ChosenRow::named("a", &found.chosen[0])];
+    let command = profile.run.as_ref().map(|run| run.command.clone()).unwrap_or_default();
+    let processes = [SampledProcess { pid: profile.process, profile: Some(profile) }];
+    let run = SampledRegionsRun { found: &found, chosen: &chosen, processes: &processes, command: &command };
+    RegionsReport::sampled(Vec::new(), &run)
 }

@@ -26,11 +26,16 @@ impl RegionData {
     /// What chosen data is called.
     #[must_use]
     pub fn name(&self, chosen: Option<usize>) -> &str {
-        match chosen {
-            Some(place) => self.chosen.get(place).map_or("", |chosen| &chosen.name),
-            None if self.chosen.is_empty() => "all data",
-            None => "other data",
-        }
+        chosen_name(&self.chosen, chosen)
+    }
+}
+
+/// What one of the chosen is called.
+pub(super) fn chosen_name(all: &[ChosenRow], chosen: Option<usize>) -> &str {
+    match chosen {
+        Some(place) => all.get(place).map_or("", |chosen| &chosen.name),
+        None if all.is_empty() => "all data",
+        None => "other data",
     }
 }
 
@@ -105,16 +110,19 @@ impl ChosenRow {
     }
 }
 
-/// Accesses to chosen data, or to other data, where they were made.
+/// What is told of chosen data, or of other data, in one place.
 #[derive(Clone, Debug, Default, Serialize)]
-pub struct DataAccesses {
-    /// Which of [`RegionData::chosen`]; none of data that is none of them.
+pub struct ByData<C> {
+    /// Which of the chosen; none of data that is none of them.
     pub chosen: Option<usize>,
     /// By thread, as times are; none of threads that met no region.
-    pub threads: Vec<(Option<u32>, AccessCounts)>,
+    pub threads: Vec<(Option<u32>, C)>,
     /// Over all threads.
-    pub sum: AccessCounts,
+    pub sum: C,
 }
+
+/// Accesses that were counted.
+pub type DataAccesses = ByData<AccessCounts>;
 
 impl DataAccesses {
     /// A line for each thread, behind what is the same in all.
@@ -160,17 +168,6 @@ impl AccessCounts {
             cycles: counts.cycles,
         }
     }
-
-    fn add(&mut self, other: &Self) {
-        let Self { loads, stores, bytes, misses, from_afar, cycles } = other;
-        self.loads += loads;
-        self.stores += stores;
-        self.bytes = self.bytes.saturating_add(*bytes);
-        self.misses.resize(misses.len(), 0);
-        self.misses.iter_mut().zip(misses).for_each(|(sum, misses)| *sum += misses);
-        self.from_afar += from_afar;
-        self.cycles = self.cycles.saturating_add(*cycles);
-    }
 }
 
 /// Accesses of a traced run, to be told by regions.
@@ -190,40 +187,67 @@ pub struct TracedRegions<'a> {
     pub command: &'a [String],
 }
 
-/// Sums by chosen data and thread.
-type Sums = BTreeMap<(Option<usize>, Option<u32>), AccessCounts>;
+impl TracedRegions<'_> {
+    /// Accesses of a process, with how many there are.
+    pub(super) fn of_process(&self, process: u32) -> impl Iterator<Item = (&Accessor, AccessCounts, u64)> {
+        let own = self.accesses.iter().filter(move |(accessor, _)| accessor.process == process);
+        own.map(|(accessor, accesses)| {
+            (accessor, AccessCounts::of(self.machine, accesses), accesses.counts.loads + accesses.counts.stores)
+        })
+    }
+}
 
-/// Accesses of a process by its regions.
+/// What is added up over threads, and over the regions within a region.
+pub(super) trait Sum: Clone + Default {
+    /// Adds what others are.
+    fn add(&mut self, other: &Self);
+}
+
+impl Sum for AccessCounts {
+    fn add(&mut self, other: &Self) {
+        let Self { loads, stores, bytes, misses, from_afar, cycles } = other;
+        self.loads += loads;
+        self.stores += stores;
+        self.bytes = self.bytes.saturating_add(*bytes);
+        self.misses.resize(misses.len(), 0);
+        self.misses.iter_mut().zip(misses).for_each(|(sum, misses)| *sum += misses);
+        self.from_afar += from_afar;
+        self.cycles = self.cycles.saturating_add(*cycles);
+    }
+}
+
+/// Sums by chosen data and thread.
+type Sums<S> = BTreeMap<(Option<usize>, Option<u32>), S>;
+
+/// What a process did by its regions.
 #[derive(Clone, Debug, Default)]
-pub(super) struct ByRegion {
+pub(super) struct ByRegion<S> {
     /// By region, from 0: with the regions within, and without.
-    regions: Vec<[Sums; 2]>,
-    outside: Sums,
-    /// Loads and stores on paths that the profile does not have.
+    regions: Vec<[Sums<S>; 2]>,
+    outside: Sums<S>,
+    /// How many are on paths that the profile does not have.
     pub(super) lost: u64,
 }
 
-impl ByRegion {
-    /// Those of the process of a number in the trace, in so many regions. `new` has the profile's path of each path that the trace tells,
-    /// but the root; `region_of` the region of each path.
-    pub(super) fn of(
-        traced: &TracedRegions<'_>,
-        process: u32,
+impl<S: Sum> ByRegion<S> {
+    /// What each accessor of a process did, and how many that are, in so many regions. `new` has the profile's path of each path that accessors
+    /// have, but the root; `region_of` the region of each path.
+    pub(super) fn of<'a>(
+        of_process: impl Iterator<Item = (&'a Accessor, S, u64)>,
         (profile, new): (&Profile, &[PathId]),
         (regions, region_of): (usize, impl Fn(PathId) -> usize),
     ) -> Self {
-        let mut all = Self { regions: vec![Default::default(); regions], ..Self::default() };
+        let mut all = Self { regions: vec![Default::default(); regions], outside: BTreeMap::new(), lost: 0 };
         let threads: BTreeMap<u32, u32> =
             profile.threads.iter().map(|thread| (thread.kernel_id, thread.number)).collect();
-        for (accessor, accesses) in traced.accesses.iter().filter(|(accessor, _)| accessor.process == process) {
+        for (accessor, own, number) in of_process {
             let whose = (accessor.chosen, threads.get(&accessor.tid).copied());
-            let own = AccessCounts::of(traced.machine, accesses);
-            let add = |sums: &mut Sums| sums.entry(whose).or_default().add(&own);
+            let add = |sums: &mut Sums<S>| sums.entry(whose).or_default().add(&own);
             let mut path = match (accessor.path as usize).checked_sub(1).map(|path| new.get(path)) {
                 Some(Some(path)) => *path,
                 unknown => {
                     if unknown.is_some() {
-                        all.lost += accesses.counts.loads + accesses.counts.stores;
+                        all.lost += number;
                     }
                     add(&mut all.outside);
                     continue;
@@ -239,26 +263,28 @@ impl ByRegion {
         all
     }
 
-    /// With the regions within, and without, of the region of that number from 1.
-    pub(super) fn region(&self, number: usize) -> [Vec<DataAccesses>; 2] {
-        self.regions[number - 1].each_ref().map(rows)
+    /// With the regions within, and without, of the region of that number from 1; as `shown` has them.
+    pub(super) fn region<C>(&self, number: usize, shown: impl Fn(&S) -> C) -> [Vec<ByData<C>>; 2] {
+        self.regions[number - 1].each_ref().map(|sums| rows(sums, &shown))
     }
 
-    pub(super) fn outside(&self) -> Vec<DataAccesses> {
-        rows(&self.outside)
+    pub(super) fn outside<C>(&self, shown: impl Fn(&S) -> C) -> Vec<ByData<C>> {
+        rows(&self.outside, &shown)
     }
 }
 
 /// What was chosen first, in its order, then other data.
-fn rows(sums: &Sums) -> Vec<DataAccesses> {
-    let mut rows: Vec<DataAccesses> = Vec::new();
-    for ((chosen, thread), counts) in sums {
-        if rows.last().is_none_or(|row| row.chosen != *chosen) {
-            rows.push(DataAccesses { chosen: *chosen, ..DataAccesses::default() });
-        }
-        let Some(row) = rows.last_mut() else { continue };
-        row.threads.push((*thread, counts.clone()));
-        row.sum.add(counts);
+fn rows<S: Sum, C>(sums: &Sums<S>, shown: &impl Fn(&S) -> C) -> Vec<ByData<C>> {
+    let all: Vec<_> = sums.iter().collect();
+    let mut rows: Vec<ByData<C>> = Vec::new();
+    for of_data in all.chunk_by(|((one, _), _), ((other, _), _)| one == other) {
+        let mut sum = S::default();
+        of_data.iter().for_each(|(_, counts)| sum.add(counts));
+        rows.push(ByData {
+            chosen: of_data[0].0.0,
+            threads: of_data.iter().map(|((_, thread), counts)| (*thread, shown(counts))).collect(),
+            sum: shown(&sum),
+        });
     }
     rows.sort_by_key(|row| row.chosen.is_none());
     rows

@@ -38,7 +38,8 @@ pub use self::learning::learning;
 pub use self::placement::placement;
 pub use self::regions::regions;
 pub(crate) use self::regions::{
-    compared_run, counted, ended, place as region_place, title as region_title, unit as unit_of_times,
+    compared_run, counted, ended, estimated, place as region_place, sampled_words, title as region_title,
+    unit as unit_of_times,
 };
 pub use self::reuse::reuse;
 pub use self::sharing::sharing;
@@ -70,6 +71,8 @@ pub enum By {
     Function,
     /// Threads.
     Thread,
+    /// Regions of the program.
+    Region,
     /// How much of it is resolved, and why not the rest.
     Quality,
 }
@@ -149,6 +152,7 @@ pub fn report(out: &mut impl Write, report: &Report, by: By, limits: Limits) -> 
         By::Line => breakdown::write(out, "LINES", &report.breakdowns.lines, cost, floor, limits)?,
         By::Function => breakdown::write(out, "FUNCTIONS", &report.breakdowns.functions, cost, floor, limits)?,
         By::Thread => breakdown::write(out, "THREADS", &report.breakdowns.threads, cost, floor, limits)?,
+        By::Region => breakdown::write(out, "REGIONS", &report.breakdowns.regions, cost, floor, limits)?,
         By::Quality => return quality::write(out, &report.coverage, cost, limits.share.unwrap_or(0.0), limits),
     }
     advice::pointer(out, report)

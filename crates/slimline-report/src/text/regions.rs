@@ -1,5 +1,9 @@
 //! OpenMP regions as text.
 
+mod samples;
+
+pub(crate) use self::samples::{estimated, sampled_words};
+
 use std::fmt::{self, Write};
 
 use slimline_trace::escape::plain;
@@ -9,9 +13,9 @@ use super::table::{Column, Rows, shorten_end, shorten_path};
 use super::{DIM, HEADING, STRONG, WIDTH};
 use crate::full_trace::ProgramEnd;
 use crate::regions::{
-    AccessCounts, ChosenBy, ComparedProcess, ComparedRegion, ComparedRun, ComparedTimes, Comparison, Counting,
-    DataAccesses, OverheadShares, PathRow, RegionData, RegionPlace, RegionRow, RegionTimes, RegionsProcess,
-    RegionsReport, SpeedUp,
+    AccessCounts, ChosenBy, ChosenRow, ComparedProcess, ComparedRegion, ComparedRun, ComparedTimes, Comparison,
+    Counting, DataAccesses, DataSamples, OverheadShares, PathRow, RegionData, RegionPlace, RegionRow, RegionTimes,
+    RegionsProcess, RegionsReport, SpeedUp,
 };
 
 /// Columns of the name of data.
@@ -35,11 +39,15 @@ pub fn regions(out: &mut impl Write, report: &RegionsReport, most: usize) -> fmt
         compared(out, comparison, most)?;
     }
     if let Some(data) = &report.data {
-        chosen(out, data)?;
+        writeln!(out, "Accesses to memory, each told apart; misses and cycles of {}", plain(&data.machine))?;
+        chosen_rows(out, &data.chosen)?;
+    }
+    if let Some(data) = &report.sampled {
+        samples::head(out, data)?;
     }
     for process in &report.processes {
         writeln!(out)?;
-        self::process(out, process, report.data.as_ref(), most)?;
+        self::process(out, process, report, most)?;
     }
     Ok(())
 }
@@ -63,9 +71,8 @@ fn without_directories(titles: &[String]) -> String {
 }
 
 /// The data whose accesses are told, as the head of ompP's reports has it.
-fn chosen(out: &mut impl Write, data: &RegionData) -> fmt::Result {
-    writeln!(out, "Accesses to memory, each told apart; misses and cycles of {}", plain(&data.machine))?;
-    if data.chosen.is_empty() {
+fn chosen_rows(out: &mut impl Write, chosen: &[ChosenRow]) -> fmt::Result {
+    if chosen.is_empty() {
         return Ok(());
     }
     let columns = [
@@ -77,7 +84,7 @@ fn chosen(out: &mut impl Write, data: &RegionData) -> fmt::Result {
         Column::Shortened("is", PLACE_COLUMNS),
     ];
     let mut rows = Rows::new(&columns, false);
-    for row in &data.chosen {
+    for row in chosen {
         let nothing = || "–".to_owned();
         let of = if row.of.is_empty() { "not accessed".to_owned() } else { plain(&without_directories(&row.of)) };
         rows.push(vec![
@@ -95,11 +102,11 @@ fn chosen(out: &mut impl Write, data: &RegionData) -> fmt::Result {
     rows.write(out, 2)
 }
 
-fn process(out: &mut impl Write, process: &RegionsProcess, data: Option<&RegionData>, most: usize) -> fmt::Result {
+fn process(out: &mut impl Write, process: &RegionsProcess, report: &RegionsReport, most: usize) -> fmt::Result {
     let RegionsProcess { pid, program, duration_ns, threads, .. } = process;
     if process.regions.is_empty() {
         writeln!(out, "{STRONG}Process {pid}{STRONG:#} met no region")?;
-        return outside(out, process, data);
+        return outside(out, process, report);
     }
     writeln!(
         out,
@@ -114,19 +121,39 @@ fn process(out: &mut impl Write, process: &RegionsProcess, data: Option<&RegionD
     speed_up(out, process)?;
     shares(out, process, most)?;
     overheads(out, process, most)?;
-    if let Some(data) = data {
+    if let Some(data) = &report.data {
         where_accessed(out, process, data, most)?;
     }
+    if let Some(data) = &report.sampled {
+        samples::places(out, process, data, most)?;
+    }
     call_graph(out, process, most)?;
-    tables(out, process, data, most)?;
-    outside(out, process, data)
+    tables(out, process, report, most)?;
+    outside(out, process, report)
 }
 
 /// Accesses in no region.
-fn outside(out: &mut impl Write, process: &RegionsProcess, data: Option<&RegionData>) -> fmt::Result {
-    let Some(data) = data.filter(|_| !process.outside_accesses.is_empty()) else { return Ok(()) };
+fn outside(out: &mut impl Write, process: &RegionsProcess, report: &RegionsReport) -> fmt::Result {
+    if process.outside_accesses.is_empty() && process.outside_samples.is_empty() {
+        return Ok(());
+    }
     writeln!(out, "\n{HEADING}Outside of regions{HEADING:#}")?;
-    accesses(out, &process.outside_accesses, data)
+    told(out, (&process.outside_accesses, &process.outside_samples), report)
+}
+
+/// What is told of one place: accesses that were counted, or samples.
+fn told(
+    out: &mut impl Write,
+    (accesses, samples): (&[DataAccesses], &[DataSamples]),
+    report: &RegionsReport,
+) -> fmt::Result {
+    if let Some(data) = report.data.as_ref().filter(|_| !accesses.is_empty()) {
+        self::accesses(out, accesses, data)?;
+    }
+    if let Some(data) = report.sampled.as_ref().filter(|_| !samples.is_empty()) {
+        samples::samples(out, samples, data)?;
+    }
+    Ok(())
 }
 
 /// Where each data chosen is accessed, and what that costs: over all threads, without the regions within.
@@ -410,7 +437,7 @@ pub(crate) fn unit(largest_ns: u64) -> (&'static str, f64) {
     }
 }
 
-fn tables(out: &mut impl Write, process: &RegionsProcess, data: Option<&RegionData>, most: usize) -> fmt::Result {
+fn tables(out: &mut impl Write, process: &RegionsProcess, report: &RegionsReport, most: usize) -> fmt::Result {
     for row in process.regions.iter().take(most) {
         let (unit, ns) = unit(row.sum.exec_ns);
         writeln!(out, "\n{HEADING}{}{HEADING:#} {} {DIM}(times in {unit}){DIM:#}", title(row), place(&row.at))?;
@@ -434,9 +461,7 @@ fn tables(out: &mut impl Write, process: &RegionsProcess, data: Option<&RegionDa
         row.threads.iter().for_each(|(thread, times)| push(thread.to_string(), times));
         push("SUM".to_owned(), &row.sum);
         rows.write(out, 2)?;
-        if let Some(data) = data.filter(|_| !row.accesses.is_empty()) {
-            accesses(out, &row.accesses, data)?;
-        }
+        told(out, (&row.accesses, &row.samples), report)?;
     }
     let hidden = process.regions.len().saturating_sub(most);
     if hidden > 0 {
@@ -451,7 +476,7 @@ mod tests {
 
     use super::super::a_run::unstyled;
     use super::*;
-    use crate::regions::a_profile::{MS, profile, traced};
+    use crate::regions::a_profile::{MS, profile, sampled, traced};
 
     fn text(report: &RegionsReport, most: usize) -> String {
         let mut out = String::new();
@@ -482,6 +507,18 @@ mod tests {
         insta::assert_snapshot!(report.csv());
         // Of other data the place with most cycles alone.
         assert!(text(&report, 1).contains("\n  1 more\n"), "{}", text(&report, 1));
+    }
+
+    #[test]
+    fn a_small_report_of_a_sampled_run() {
+        let report = sampled(profile());
+        insta::assert_snapshot!(text(&report, 10));
+        insta::assert_snapshot!(report.csv());
+        // All samples are told once.
+        let process = &report.processes[0];
+        let in_regions = process.regions.iter().flat_map(|row| &row.exclusive_samples);
+        let all: u64 = in_regions.chain(&process.outside_samples).map(|of| of.sum.samples).sum();
+        assert_eq!(all, report.sampled.as_ref().unwrap().samples);
     }
 
     #[test]

@@ -63,14 +63,17 @@ pub struct Breakdowns {
     pub lines: Vec<Row>,
     /// By thread.
     pub threads: Vec<Row>,
+    /// By the innermost region that the thread was in; empty where regions were not recorded.
+    #[serde(default)]
+    pub regions: Vec<Row>,
 }
 
 /// One row of a breakdown.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq)]
 pub struct Row {
-    /// Type, function, `file:line` or thread.
+    /// Type, function, `file:line`, thread or region.
     pub name: String,
-    /// More words: module, function.
+    /// More words: module, function, file.
     pub detail: String,
     /// Share of the session's weight.
     pub share: f64,

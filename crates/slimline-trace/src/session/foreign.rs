@@ -6,7 +6,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::{HEADER_FILE, SessionError};
-use crate::place::foreign_in;
+use crate::place::{REGIONS_FILE, foreign_in};
 
 /// Refuses a session about to be removed in which there is anything that no session has.
 ///
@@ -37,10 +37,11 @@ fn is_of_session(entry: &DirEntry) -> io::Result<Option<PathBuf>> {
     if path.join(HEADER_FILE).exists() { foreign_in(&path, is_of_session) } else { Ok(Some(path)) }
 }
 
-/// In the directory of a process: tables, their manifests, and what was not finished of either.
+/// In the directory of a process: tables, their manifests, what was not finished of either, and its profile of regions.
 fn is_of_process(entry: &DirEntry) -> io::Result<Option<PathBuf>> {
     let path = entry.path();
     let is_table =
         path.extension().and_then(OsStr::to_str).is_some_and(|end| ["parquet", "json", "tmp"].contains(&end));
-    Ok((!is_table || entry.file_type()?.is_dir()).then_some(path))
+    let is_own = is_table || entry.file_name() == REGIONS_FILE;
+    Ok((!is_own || entry.file_type()?.is_dir()).then_some(path))
 }

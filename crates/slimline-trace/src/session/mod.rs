@@ -55,6 +55,7 @@ use std::path::{Component, Path, PathBuf};
 
 use serde::Deserialize;
 
+pub use crate::place::REGIONS_FILE;
 pub use error::{OutOfSpace, SessionError};
 pub use imported::Imported;
 pub use info::{
@@ -123,6 +124,11 @@ impl Session {
     /// What `session.json` says.
     pub fn info(&self) -> &SessionInfo {
         &self.info
+    }
+
+    /// The file of a process's regions, which is there where they were asked for and met.
+    pub fn regions_file(&self, process: &ProcessSummary) -> PathBuf {
+        self.directory.join(&process.directory).join(REGIONS_FILE)
     }
 
     /// Where it is.

@@ -44,7 +44,7 @@ pub use names::{Name, NameKind, Names};
 pub use paths::{PathTotal, Paths};
 pub use ranges::{Range, RangeOrigin, RangeSource, Ranges};
 pub use row_handle::{BlockRow, StackRow, ThreadRow};
-pub use samples::{Sample, Samples};
+pub use samples::{Sample, Samples, Within};
 pub use stacks::{StackEnd, StackFrame, StackFrames, Stacks};
 pub use threads::{Thread, Threads};
 pub use traced::{TracedAccess, TracedAccesses, TracedKey, TracedKeys};

@@ -50,7 +50,16 @@ table! {
         burst_end: BurstEnd as Dictionary,
         /// What hardware tells of the blamed access: a column for each of its fields that any sample has.
         served: Served as Spread,
+        /// Where the thread was: a column where any sample has a region.
+        within: Within as Spread,
     }
+}
+
+/// Which region of the program a thread is in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Within {
+    /// The path of regions, by its process's number for it; none outside of all, and where they were not asked for.
+    pub region: Option<u32>,
 }
 
 impl Samples {
@@ -139,6 +148,7 @@ mod tests {
         assert_eq!(read.weight, [4_000_000, 12]);
         assert_eq!(read.address, old.address);
         assert_eq!(read.served, [Served::UNKNOWN; 2]);
+        assert_eq!(read.within, [Within::default(); 2]);
         assert!(Samples::from_parquet(old.to_parquet().unwrap().into(), 3).is_err());
     }
 }

@@ -1,5 +1,5 @@
-//! What hardware tells of samples, and what is mapped by ranges, on disk: a column for each thing that is told of any row
-//! of the file.
+//! What hardware tells of samples, in which regions they are, and what is mapped by ranges, on disk: a column for each thing that
+//! is told of any row of the file.
 //!
 //! A clock tells nothing, so its sessions have none of the first; and sessions of earlier versions have none.
 
@@ -9,6 +9,7 @@ use parquet::file::writer::SerializedRowGroupWriter;
 
 use super::column::{Columns, NewColumn, RowCount, has_column, read_column, write_column};
 use super::ranges::RangeSource;
+use super::samples::Within;
 use super::{Layout, TableError};
 use crate::address::{FileOffset, PhysicalAddress};
 use crate::served::{MemoryLevel, Served, Snoop, Translation};
@@ -68,6 +69,11 @@ spread! {
     locked: bool as Dictionary,
     physical_address: PhysicalAddress as Delta,
     page_bytes: u64 as Dictionary,
+}
+
+spread! {
+    Within, unknown Within::default();
+    region: u32 as Dictionary,
 }
 
 spread! {

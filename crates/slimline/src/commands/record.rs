@@ -8,10 +8,11 @@ use std::path::PathBuf;
 use anyhow::Context;
 use slimline_collect::{AllocatorCall, CollectorChoice, Outcome, RecordOptions};
 use slimline_report::why_no_samples;
-use slimline_trace::session::{FoundAllocator, Rank, Unlooked, earlier_session, place_of_rank};
+use slimline_trace::session::{FoundAllocator, REGIONS_FILE, Rank, Unlooked, earlier_session, place_of_rank};
 
 use crate::cli::{self, Collector, Frequency};
 use crate::configuration::{self, Configuration};
+use crate::region_profiles::{self, NO_REGION, Taken};
 use crate::say;
 
 /// Records, says on standard error what was written, and ends as the target ended.
@@ -42,14 +43,37 @@ pub(crate) fn record(options: &cli::Record) -> anyhow::Result<Outcome> {
         follow_children: !options.no_children,
         attach: options.pid.clone(),
         out_of_process: options.out_of_process,
+        with_regions: options.regions,
         calibration: calibration()?,
         allocators: allocators(options)?,
         ..RecordOptions::new(options.command.clone())
     };
     let outcome = slimline_collect::record(&recorded)?;
+    let outcome = if options.regions { with_regions(outcome, options) } else { outcome };
     tell(&outcome);
     tell_allocators(&outcome, &recorded.allocators);
     Ok(outcome)
+}
+
+/// Puts profiles of regions beside the samples of their processes, with where their code is in the source.
+fn with_regions(mut outcome: Outcome, options: &cli::Record) -> Outcome {
+    let Taken { profiles, missing } = Taken::of(&outcome.profiles, outcome.end(), &options.command);
+    missing.iter().for_each(|what| say(format_args!("slimline: missing: {what}")));
+    if profiles.is_empty() {
+        say(format_args!("slimline: {NO_REGION}"));
+    }
+    for profile in profiles {
+        // Of several programs that were one process the last one wrote it.
+        let Some(process) = outcome.info.processes.iter().rfind(|process| process.pid == profile.process) else {
+            say(format_args!("slimline: missing: samples of process {}, which has regions", profile.process));
+            continue;
+        };
+        let place = outcome.directory.join(&process.directory).join(REGIONS_FILE);
+        if let Err(error) = region_profiles::keep(&place, &[profile]) {
+            outcome.info.stopped_early.get_or_insert(format!("regions could not be written ({error:#})"));
+        }
+    }
+    outcome
 }
 
 /// Functions of the program's own allocators, as `slimline.toml` tells them.
@@ -149,6 +173,7 @@ impl cli::Record {
             budget: cli::DEFAULT_BUDGET_PERCENT,
             no_children: false,
             out_of_process: false,
+            regions: false,
             pid: Vec::new(),
             command: vec![program],
         }

@@ -8,10 +8,11 @@ use anyhow::{Context, bail};
 use slimline_analyze::region_accesses::region_accesses;
 use slimline_collect::{profile_regions, why_without_regions};
 use slimline_regions::{Kind, Profile, read_all};
-use slimline_report::regions::{RegionsReport, TracedRegions};
+use slimline_report::regions::{RegionsReport, SampledProcess, SampledRegionsRun, TracedRegions};
 use slimline_report::{html, text};
 use slimline_simulate::extents::Extents;
 use slimline_simulate::simulation::Options;
+use slimline_trace::session::{Session, is_session};
 use slimline_trace::stream::recording::{REGIONS_FILE, is_recording};
 
 use super::{ReportPlace, show};
@@ -19,6 +20,7 @@ use crate::accesses::{self, Accesses};
 use crate::cli::{self, AccessInput, Format, RegionsFormat};
 use crate::collectors::check_unasked;
 use crate::machines::{machine, simulation};
+use crate::pipeline;
 use crate::region_data::Asked;
 use crate::region_profiles::{self, NO_REGION, Taken};
 use crate::{is_broken_pipe, say};
@@ -38,9 +40,20 @@ pub(crate) fn run(options: &cli::Regions) -> anyhow::Result<u8> {
         let accesses = AccessInput::written(input, false);
         return counted(options, place, &asked, &accesses, beside);
     }
+    if let Some(input) = options.profile.as_deref().filter(|input| is_session(input)) {
+        check_unasked(&options.collecting, "a session")?;
+        if options.machine.is_some() {
+            bail!("--machine: samples are not simulated: trace the program (slimline trace --regions -o DIR)");
+        }
+        let place = ReportPlace::open(options.report.as_deref(), false)?;
+        return sampled(options, place, &asked, input, beside);
+    }
     if let Some(kept) = &options.profile {
         if asked.is_any() {
-            bail!("{}: has no accesses: name a trace (slimline trace --regions -o DIR), or a command", kept.display());
+            bail!(
+                "{}: has no accesses: name a session (slimline record --regions), a trace (slimline trace --regions -o DIR), or a command",
+                kept.display()
+            );
         }
         let now = beside(report(kept)?);
         shown(options, ReportPlace::open(options.report.as_deref(), false)?, &now)?;
@@ -134,7 +147,7 @@ fn counted(
         };
         missing.extend(trace.missing);
         missing.extend(asked.doubts(&profiles));
-        let chosen = asked.chosen(&origins)?;
+        let chosen = asked.chosen(&origins, "was accessed")?;
         let (accesses, found) = region_accesses(&outcome, &origins, (&extents, &bytes), &chosen);
         let rows = asked.rows(&origins, &found, &pids, &profiles);
         let traced = TracedRegions {
@@ -148,6 +161,40 @@ fn counted(
         shown(options, place, &beside(RegionsReport::traced(profiles, missing, &traced)))
     };
     ended.status(report())
+}
+
+/// Tells samples by region, thread and data.
+fn sampled(
+    options: &cli::Regions,
+    place: ReportPlace,
+    asked: &Asked,
+    directory: &Path,
+    beside: impl FnOnce(RegionsReport) -> RegionsReport,
+) -> anyhow::Result<u8> {
+    let session = Session::open(directory)?;
+    let info = session.info();
+    let profiles = info.processes.iter().map(|process| pipeline::regions_of(&session, process));
+    let profiles: Vec<Option<Profile>> = profiles.collect::<anyhow::Result<_>>()?;
+    let mut missing = Vec::new();
+    if profiles.iter().all(Option::is_none) {
+        missing
+            .push("regions: the session was recorded without (slimline record --regions), or none was met".to_owned());
+    }
+    if !info.complete {
+        missing.push("the recording was cut off: what came after is not known".to_owned());
+    }
+    let found = pipeline::regions(&session, asked.timed_ranges(&profiles))?;
+    let known: Vec<Profile> = profiles.iter().flatten().cloned().collect();
+    missing.extend(asked.doubts(&known));
+    let chosen = asked.chosen(found.origins(), "samples or bursts met")?;
+    let pids: Vec<(u32, u32)> = (0..).zip(info.processes.iter().map(|process| process.pid)).collect();
+    let processes = pids.iter().zip(profiles).map(|((_, pid), profile)| SampledProcess { pid: *pid, profile });
+    let processes: Vec<SampledProcess> = processes.collect();
+    let sums = found.find(&chosen);
+    let rows = asked.rows(found.origins(), &sums.chosen, &pids, &known);
+    let run = SampledRegionsRun { found: &sums, chosen: &rows, processes: &processes, command: &info.command };
+    shown(options, place, &beside(RegionsReport::sampled(missing, &run)))?;
+    Ok(0)
 }
 
 /// Regions of a trace; none where it was written without.

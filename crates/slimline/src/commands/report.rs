@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use anyhow::bail;
 use slimline_report::text::{self, By, Limits, WIDTH};
 
 use super::print;
@@ -21,7 +22,13 @@ pub(crate) fn run(options: &cli::Report) -> anyhow::Result<u8> {
     let mut out = String::new();
     match (options.per_process, options.format) {
         (false, Format::Json) => out = slimline_report::json(&pipeline::report(session)?),
-        (false, Format::Text) => text::report(&mut out, &pipeline::report(session)?, by(options), limits)?,
+        (false, Format::Text) => {
+            let report = pipeline::report(session)?;
+            if options.by == cli::By::Region && report.breakdowns.regions.is_empty() {
+                bail!("{}: no regions were recorded, or none was met: slimline record --regions", session.display());
+            }
+            text::report(&mut out, &report, by(options), limits)?;
+        }
         (true, Format::Json) => out = slimline_report::json_per_process(pipeline::reports_per_process(session)?),
         (true, Format::Text) => {
             let processes = pipeline::reports_per_process(session)?;
@@ -52,6 +59,7 @@ fn by(options: &cli::Report) -> By {
         cli::By::Line => By::Line,
         cli::By::Function => By::Function,
         cli::By::Thread => By::Thread,
+        cli::By::Region => By::Region,
     }
 }
 

@@ -81,7 +81,7 @@ impl Sources {
         let mut said = Vec::new();
         for line in fs::read_to_string(profile).unwrap().lines() {
             match line.split(' ').collect::<Vec<_>>()[..] {
-                ["watch", _, bytes, name] => {
+                ["watch", _, bytes, name, ..] => {
                     said.push(format!("watch {} {name}", u64::from_str_radix(bytes, 16).unwrap()));
                 }
                 ["path", parent, "user", "name", name] => said.push(format!("region {name} in {parent}")),

@@ -2,18 +2,17 @@
 
 use std::fmt::{self, Write};
 
-use super::accesses::accesses;
-use super::{found_by, whole_place};
+use super::{found_by, told, whole_place};
 use crate::html::bar::{self, Part};
 use crate::html::page::Escaped;
 use crate::html::table::{Cell, Column, Table};
-use crate::regions::{RegionData, RegionRow, RegionTimes};
+use crate::regions::{RegionRow, RegionTimes, RegionsReport};
 use crate::text::{region_place, region_title, unit_of_times};
 
 /// Name of a phase's column, its class in the style sheet, and its time.
 type PhaseTime = (&'static str, &'static str, Option<u64>);
 
-pub(super) fn one_region(out: &mut impl Write, row: &RegionRow, id: &str, data: Option<&RegionData>) -> fmt::Result {
+pub(super) fn one_region(out: &mut impl Write, row: &RegionRow, id: &str, report: &RegionsReport) -> fmt::Result {
     let title = region_title(row);
     let found_by = found_by(row).to_lowercase();
     writeln!(out, "<section class=\"region\" id=\"{id}\" data-region=\"{}\">", Escaped(&found_by))?;
@@ -22,9 +21,7 @@ pub(super) fn one_region(out: &mut impl Write, row: &RegionRow, id: &str, data: 
         writeln!(out, "<p class=\"faint\">{}</p>", Escaped(&whole_place(&row.at)))?;
     }
     times(out, row, &title)?;
-    if let Some(data) = data.filter(|_| !row.accesses.is_empty()) {
-        accesses(out, &format!("Accesses in {title}, with the regions within"), &row.accesses, data)?;
-    }
+    told(out, &format!("in {title}, with the regions within"), (&row.accesses, &row.samples), report)?;
     writeln!(out, "</section>")
 }
 

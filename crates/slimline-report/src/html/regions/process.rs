@@ -2,14 +2,13 @@
 
 use std::fmt::{self, Write};
 
-use super::accesses::accesses;
 use super::one_region::one_region;
 use super::tree::tree;
-use super::{found_by, id, region_of, whole_place};
+use super::{found_by, id, region_of, told, whole_place};
 use crate::html::bar::{self, Part};
 use crate::html::page::Escaped;
 use crate::html::table::{Cell, Column, Table};
-use crate::regions::{OverheadShares, RegionData, RegionTimes, RegionsProcess, SpeedUp};
+use crate::regions::{OverheadShares, RegionTimes, RegionsProcess, RegionsReport, SpeedUp};
 use crate::text::number::{count, duration, percent};
 use crate::text::{counted, region_place, region_title};
 
@@ -31,7 +30,7 @@ pub(super) fn process(
     out: &mut impl Write,
     process: &RegionsProcess,
     place: usize,
-    data: Option<&RegionData>,
+    report: &RegionsReport,
 ) -> fmt::Result {
     let RegionsProcess { pid, program, .. } = process;
     if process.regions.is_empty() {
@@ -47,12 +46,13 @@ pub(super) fn process(
         tree(out, process, place)?;
         writeln!(out, "<h3>Each region</h3>")?;
         for row in &process.regions {
-            one_region(out, row, &id(place, row.number), data)?;
+            one_region(out, row, &id(place, row.number), report)?;
         }
     }
-    if let Some(data) = data.filter(|_| !process.outside_accesses.is_empty()) {
+    if !process.outside_accesses.is_empty() || !process.outside_samples.is_empty() {
         writeln!(out, "<h3>Outside of regions</h3>")?;
-        accesses(out, "Accesses outside of regions", &process.outside_accesses, data)?;
+        let all = (process.outside_accesses.as_slice(), process.outside_samples.as_slice());
+        told(out, "outside of regions", all, report)?;
     }
     writeln!(out, "</section>")
 }

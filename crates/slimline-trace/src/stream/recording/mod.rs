@@ -43,6 +43,7 @@ use crate::session::End;
 use crate::stream::order::StreamKey;
 use crate::stream::pages::HomesInfo;
 
+pub use crate::place::REGIONS_FILE;
 pub use reader::{Lacking, RecordedObject, RecordedPieces, Recording};
 pub use writer::{ChunkPages, RecordedTotals, RecordingWriter, earlier_recording};
 
@@ -50,8 +51,6 @@ pub use writer::{ChunkPages, RecordedTotals, RecordingWriter, earlier_recording}
 pub const FORMAT: u32 = 2;
 /// Name of the file with the [`TraceInfo`].
 pub const INFO_FILE: &str = "trace.json";
-/// Name of the file of profiles of regions, if the run was told these.
-pub const REGIONS_FILE: &str = "regions";
 
 /// What `trace.json` says.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
