@@ -8,6 +8,7 @@
 //! | `cost INSIDE_PS OUTSIDE_PS` | of counting an execution; missing where it could not be measured |
 //! | `watch START BYTES NAME FROM_NS UNTIL_NS` | range 0, 1, …; the first two hexadecimal, the name escaped as those of paths; by the same clock |
 //! | `unwatched COUNT` | ends of watching what was not watched |
+//! | `unbegun COUNT` | ends of marked regions that had not begun there |
 //! | `map START END OFFSET x PATH`, `map START END OFFSET - PATH` | code of a file, or else; hexadecimal |
 //! | `code ADDRESS LINE FUNCTION FILE` | where code is in the source; hexadecimal, decimal, escaped; 0 and nothing where not known |
 //! | `thread NUMBER KERNEL_ID` | |
@@ -17,7 +18,7 @@
 //!
 //! Several of them, one behind the other, are the profiles of a run's processes. `run` and `code` are added by who started the command: they are known when it has ended.
 //!
-//! Version 1: the first, without the times of `process` and `watch`.
+//! Version 1: the first, without the times of `process` and `watch`, and `unbegun`.
 //! Version 2: this.
 
 use std::fmt::{self, Write};
@@ -82,6 +83,10 @@ impl<W: Write> Writer<W> {
 
     pub(crate) fn unwatched(&mut self, unknown_ends: u64) -> fmt::Result {
         self.line(format_args!("unwatched {unknown_ends}"))
+    }
+
+    pub(crate) fn unbegun(&mut self, unknown_ends: u64) -> fmt::Result {
+        self.line(format_args!("unbegun {unknown_ends}"))
     }
 
     pub(crate) fn mapping(&mut self, [start, end, offset]: [u64; 3], is_code: bool, path: &str) -> fmt::Result {
@@ -267,7 +272,8 @@ fn take(line: &str, version: u32, profile: &mut Profile) -> Option<()> {
                 file: unescaped(words.next()?)?,
             });
         }
-        "unwatched" => profile.unknown_ends = number(words)?,
+        "unwatched" => profile.unknown_unwatches = number(words)?,
+        "unbegun" => profile.unknown_ends = number(words)?,
         "thread" => {
             let number_of = u32::try_from(number(words)?).ok()?;
             profile.threads.push(Thread { number: number_of, kernel_id: u32::try_from(number(words)?).ok()? });
@@ -323,7 +329,8 @@ impl Profile {
             self.run.as_ref().map_or(Ok(()), |run| writer.run(run))?;
             self.cost.map_or(Ok(()), |cost| writer.cost(cost))?;
             self.watched.iter().try_for_each(|watched| writer.watched(watched))?;
-            writer.unwatched(self.unknown_ends)?;
+            writer.unwatched(self.unknown_unwatches)?;
+            writer.unbegun(self.unknown_ends)?;
             for mapping in &self.mappings {
                 let Mapping { start, end, offset, is_code, ref path } = *mapping;
                 writer.mapping([start, end, offset], is_code, path)?;

@@ -6,8 +6,8 @@
 use std::cell::Cell;
 use std::collections::HashMap;
 use std::path::PathBuf;
-use std::sync::atomic::AtomicBool;
-use std::sync::atomic::Ordering::{Acquire, Release};
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
 use std::time::Instant;
 
@@ -29,12 +29,15 @@ pub(crate) struct Live {
     /// No thread's: what counting costs is measured with it. There once a thread is, as most processes have no regions.
     trial: OnceLock<Counted>,
     is_over: AtomicBool,
+    /// Ends of marked regions that had not begun.
+    pub(crate) unknown_ends: AtomicU64,
 }
 
 /// A thread that is counted. It lives as long as the process: what it counted is written at the end.
 pub(crate) struct Counted {
     pub(crate) number: u32,
-    pub(crate) kernel_id: u32,
+    /// In a forked child another one.
+    pub(crate) kernel_id: AtomicU32,
     pub(crate) counts: Mutex<Counts>,
 }
 
@@ -82,6 +85,7 @@ pub(crate) fn begin(directory: PathBuf) {
         threads: Mutex::default(),
         trial: OnceLock::new(),
         is_over: AtomicBool::new(false),
+        unknown_ends: AtomicU64::new(0),
     });
 }
 
@@ -134,13 +138,14 @@ impl Live {
     /// The calling thread. `number` is the one that it has in its team.
     fn this_thread(&self, number: u32) -> &'static Counted {
         THIS.get().unwrap_or_else(|| {
-            let on_trial = || Counted { number: 0, kernel_id: 0, counts: Mutex::new(Counts::on_trial()) };
+            let on_trial =
+                || Counted { number: 0, kernel_id: AtomicU32::new(0), counts: Mutex::new(Counts::on_trial()) };
             self.trial.get_or_init(on_trial);
             let mut threads = locked(&self.threads);
             let is_taken = |number: u32| threads.iter().any(|thread| thread.number == number);
             let number =
                 if is_taken(number) { (0..).find(|number| !is_taken(*number)).unwrap_or(number) } else { number };
-            let kernel_id = super::process::thread_id();
+            let kernel_id = AtomicU32::new(super::process::thread_id());
             let counts = Mutex::new(Counts { told: Some(ROOT), ..Counts::default() });
             let thread: &'static Counted = Box::leak(Box::new(Counted { number, kernel_id, counts }));
             threads.push(thread);
@@ -159,6 +164,7 @@ impl Live {
             counts.stack.forget(self.now_ns());
             // Its stream is a new one, too.
             counts.told = Some(ROOT);
+            this.kernel_id.store(super::process::thread_id(), Relaxed);
             threads.push(this);
         }
         true
@@ -263,6 +269,14 @@ impl Event {
     pub(crate) fn exit(&mut self, kind: Kind, end_address: u64) {
         let now_ns = self.now_ns;
         self.stack().exit(kind, end_address, now_ns);
+    }
+
+    /// Leaves the region that was marked last. Where none is open here that is counted.
+    pub(crate) fn end_marked(&mut self) {
+        let now_ns = self.now_ns;
+        if !self.stack().exit(Kind::User, 0, now_ns) {
+            self.live.unknown_ends.fetch_add(1, Relaxed);
+        }
     }
 
     /// Meets a parallel construct.

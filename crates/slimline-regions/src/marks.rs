@@ -31,7 +31,7 @@ unsafe extern "C" fn slimline_region_begin(name: *const c_char) {
 #[unsafe(no_mangle)]
 extern "C" fn slimline_region_end() {
     if let Some(mut event) = event() {
-        event.exit(Kind::User, 0);
+        event.end_marked();
     }
 }
 

@@ -89,12 +89,18 @@ extern "C" fn at_start() {
     PROCESS.store(std::process::id(), Relaxed);
     functions::begin();
     live::begin(PathBuf::from(directory));
-    // SAFETY: plain functions that take nothing; they live as long as we do, and we are never unloaded.
+    run_in_forked_children(in_forked_child);
+    // SAFETY: a plain function; it lives as long as we do, and we are never unloaded.
     unsafe {
-        __register_atfork(None, None, Some(in_forked_child), std::ptr::null_mut());
         __cxa_at_quick_exit(Some(at_quick_exit), std::ptr::null_mut());
     }
     FATAL.into_iter().for_each(finish_on);
+}
+
+/// Has a function run in forked children, after those that asked before.
+pub(crate) fn run_in_forked_children(function: unsafe extern "C" fn()) {
+    // SAFETY: a plain function of ours that takes nothing; it lives as long as we do, and we are never unloaded.
+    unsafe { __register_atfork(None, None, Some(function), std::ptr::null_mut()) };
 }
 
 extern "C" fn at_end() {

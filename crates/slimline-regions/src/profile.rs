@@ -112,6 +112,8 @@ pub struct Profile {
     /// Memory that it had watched, by the numbers that its stream has for it.
     pub watched: Vec<Watched>,
     /// Ends of watching what was not watched.
+    pub unknown_unwatches: u64,
+    /// Ends of marked regions that had not begun on their thread, in their task.
     pub unknown_ends: u64,
     /// Its threads.
     pub threads: Vec<Thread>,

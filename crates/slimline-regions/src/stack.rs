@@ -168,18 +168,18 @@ impl Stack {
         }
     }
 
-    /// Leaves the innermost region of that kind, and what the thread is in within it. Nothing where there is none in this
+    /// Leaves the innermost region of that kind, and what the thread is in within it. False where there is none in this
     /// task. `end_address` is that of the construct's end, or 0.
-    pub fn exit(&mut self, kind: Kind, end_address: u64, now_ns: u64) {
-        if self.unwind(kind, now_ns)
-            && let Some(frame) = self.frames.last_mut()
-        {
+    pub fn exit(&mut self, kind: Kind, end_address: u64, now_ns: u64) -> bool {
+        let is_in = self.unwind(kind, now_ns);
+        if let Some(frame) = self.frames.last_mut().filter(|_| is_in) {
             frame.end_address = end_address;
             if matches!(kind, Kind::Loop | Kind::Sections | Kind::Single) && frame.entry == Entry::Execution {
                 self.left = frame.path.map(|path| (path, kind, frame.is_limited));
             }
             self.pop(now_ns);
         }
+        is_in
     }
 
     /// The thread has no part in a `single`, and may wait for who has: what follows as in [`enter_barrier`](Self::enter_barrier).

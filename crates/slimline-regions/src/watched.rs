@@ -2,9 +2,10 @@
 #![allow(unsafe_code)] // called by the program
 
 use std::ffi::{CStr, c_char, c_void};
-use std::sync::{Mutex, MutexGuard};
+use std::sync::{Mutex, MutexGuard, Once};
 
 use crate::live::{held, live, locked};
+use crate::process::run_in_forked_children;
 use crate::profile::Watched;
 use crate::traced;
 
@@ -21,6 +22,20 @@ static WATCHES: Mutex<Watches> = Mutex::new(Watches { all: Vec::new(), unknown_e
 /// They, where the thread that a signal has interrupted is not at them.
 pub(crate) fn watches() -> Option<MutexGuard<'static, Watches>> {
     held(&WATCHES)
+}
+
+/// A forked child's stream is a new one, which is told what is watched. To be called once the runtime's own handler is there, which begins
+/// that stream: handlers of children run in the order in which they came.
+fn tell_forked_children() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| run_in_forked_children(in_forked_child));
+}
+
+unsafe extern "C" fn in_forked_child() {
+    let Some(watches) = live().and_then(|_| watches()) else { return };
+    for (number, watched) in (0..).zip(&watches.all).filter(|(_, watched)| watched.until_ns == u64::MAX) {
+        traced::watch(watched.start, watched.bytes, number);
+    }
 }
 
 /// Accesses to these bytes are told by this name from here on.
@@ -40,6 +55,7 @@ unsafe extern "C" fn slimline_watch(start: *const c_void, bytes: usize, name: *c
     let mut watches = locked(&WATCHES);
     let number = watches.all.len() as u32;
     traced::look_for_listeners();
+    tell_forked_children();
     traced::watch(watched.start, watched.bytes, number);
     watches.all.push(watched);
 }

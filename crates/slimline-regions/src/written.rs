@@ -9,6 +9,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{Read as _, Write as _};
 use std::path::Path;
 use std::sync::Mutex;
+use std::sync::atomic::Ordering::Relaxed;
 
 use crate::cost::Cost;
 use crate::format::{SUFFIX, Writer};
@@ -37,7 +38,7 @@ pub(crate) fn write(live: &'static Live, process: u32) {
         }
     }
     let watches_any = watches().is_some_and(|watches| !watches.all.is_empty() || watches.unknown_ends > 0);
-    if !has_rows && !watches_any {
+    if !has_rows && !watches_any && live.unknown_ends.load(Relaxed) == 0 {
         return;
     }
     // Nobody else has it: this is called once.
@@ -51,6 +52,7 @@ pub(crate) fn write(live: &'static Live, process: u32) {
     let ended = Ended {
         process,
         began_ns: live.began_ns,
+        unknown_ends: live.unknown_ends.load(Relaxed),
         duration_ns: now_ns,
         cost: live.cost(),
         lost_threads,
@@ -80,6 +82,7 @@ struct Ended<'a> {
     process: u32,
     began_ns: u64,
     duration_ns: u64,
+    unknown_ends: u64,
     cost: Option<Cost>,
     lost_threads: u64,
     paths: &'a Paths,
@@ -94,9 +97,10 @@ fn lines(ended: &Ended, to: Buffered, line: &mut [u8; LINE_BYTES]) -> fmt::Resul
         watches.all.iter().try_for_each(|watched| writer.watched(watched))?;
         writer.unwatched(watches.unknown_ends)?;
     }
+    writer.unbegun(ended.unknown_ends)?;
     mappings(&mut writer, line)?;
     for thread in ended.threads {
-        writer.thread(Thread { number: thread.number, kernel_id: thread.kernel_id })?;
+        writer.thread(Thread { number: thread.number, kernel_id: thread.kernel_id.load(Relaxed) })?;
     }
     for (_, node) in ended.paths.iter() {
         writer.path(node)?;

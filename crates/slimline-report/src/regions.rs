@@ -402,7 +402,7 @@ fn each_process(profiles: Vec<Profile>, told: Accesses<'_>) -> Vec<(Profile, Opt
 
 /// What a profile lacks, in words.
 fn lost(profile: &Profile) -> Vec<String> {
-    let Profile { process, lost_regions, lost_threads, unknown_ends, cost, .. } = profile;
+    let Profile { process, lost_regions, lost_threads, unknown_unwatches, unknown_ends, cost, .. } = profile;
     let mut lost = Vec::new();
     if *lost_regions > 0 {
         lost.push(format!("process {process}: {lost_regions} regions too many to be told from those around them"));
@@ -410,8 +410,11 @@ fn lost(profile: &Profile) -> Vec<String> {
     if *lost_threads > 0 {
         lost.push(format!("process {process}: {lost_threads} threads that a signal met while they were counting"));
     }
+    if *unknown_unwatches > 0 {
+        lost.push(format!("process {process}: {unknown_unwatches} times slimline_unwatch of what is not watched"));
+    }
     if *unknown_ends > 0 {
-        lost.push(format!("process {process}: {unknown_ends} times slimline_unwatch of what is not watched"));
+        lost.push(format!("process {process}: {unknown_ends} times slimline_region_end where no region had begun"));
     }
     if cost.is_none() {
         lost.push(format!("process {process}: what counting costs was not measured, so it is in the times"));

@@ -20,7 +20,8 @@ use crate::disk::Disk;
 
 /// Why there may be nothing.
 pub(crate) const NO_REGION: &str = "no region was met: the program calls neither libgomp nor LLVM's libomp that are shared libraries, nor \
-                                    slimline_region_begin(); Intel's, NVIDIA's and other runtimes are not seen";
+                                    slimline_region_begin(); Intel's, NVIDIA's and other runtimes are not seen, nor programs that are started with an environment of \
+                                    their own making (env -i)";
 
 /// Their addresses are in a variable of the environment, which has room for 128 KiB.
 const MOST_FUNCTIONS: usize = 8000;

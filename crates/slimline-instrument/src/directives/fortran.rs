@@ -45,19 +45,22 @@ pub(crate) enum Lines {
 pub(crate) struct Mistake {
     /// Its line, from 1.
     line: usize,
-    asked: Asked,
-    fault: Fault,
+    complaint: String,
 }
 
 impl fmt::Display for Mistake {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
-        write!(f, "{}: error: {}", self.line, self.asked.complaint(self.fault))
+        write!(f, "{}: error: {}", self.line, self.complaint)
     }
 }
 
 /// A source with calls in the place of its directives, its lines numbered as those of the file of that name; none where it has no
-/// directive. Sources are of any encoding that has ASCII: each byte is a character here.
-pub(crate) fn rewritten(source: &[u8], (form, lines): (Form, Lines), name: &[u8]) -> Result<Option<Vec<u8>>, Mistake> {
+/// directive. Sources are of any encoding that has ASCII: each byte is a character here. Where directives are wrong all of them are told.
+pub(crate) fn rewritten(
+    source: &[u8],
+    (form, lines): (Form, Lines),
+    name: &[u8],
+) -> Result<Option<Vec<u8>>, Vec<Mistake>> {
     if !source.windows(5).any(|word| word.eq_ignore_ascii_case(b"$pomp") || word.eq_ignore_ascii_case(b"pomp$")) {
         return Ok(None);
     }
@@ -66,17 +69,18 @@ pub(crate) fn rewritten(source: &[u8], (form, lines): (Form, Lines), name: &[u8]
     Ok(text.map(|text| text.chars().filter_map(|character| u8::try_from(character).ok()).collect()))
 }
 
-fn with_calls(source: &str, (form, marks): (Form, Lines), name: &str) -> Result<Option<String>, Mistake> {
+fn with_calls(source: &str, (form, marks): (Form, Lines), name: &str) -> Result<Option<String>, Vec<Mistake>> {
     let lines: Vec<&str> = source.split('\n').collect();
     let file = name.replace('\\', "\\\\").replace('"', "\\\"");
     let mut text = format!("# 1 \"{file}\"\n");
     let mut has_any = false;
+    let mut mistakes = Vec::new();
     let is_external = wants_external(source);
     let mut statement = Statement::default();
     let mut at = 0;
     while at < lines.len() {
         let found = directive(&lines[at..], form);
-        let Some((length, asked, arguments)) = found else {
+        let Some((length, directive)) = found else {
             statement.pass(lines[at], form);
             text.push_str(lines[at]);
             if at + 1 < lines.len() {
@@ -85,12 +89,20 @@ fn with_calls(source: &str, (form, marks): (Form, Lines), name: &str) -> Result<
             at += 1;
             continue;
         };
-        let mistake = |fault| Mistake { line: at + 1, asked, fault };
         let next = at + length;
-        if statement.goes_on || (form == Form::Fixed && continues(&lines[next..])) {
-            return Err(mistake(Fault::Within));
-        }
-        let mut call = call(asked, &arguments).map_err(mistake)?;
+        let is_within = statement.goes_on || (form == Form::Fixed && continues(&lines[next..]));
+        let called = directive.and_then(|(asked, arguments)| {
+            let call = if is_within { Err(Fault::Within) } else { call(asked, &arguments) };
+            call.map(|call| (asked, call)).map_err(|fault| asked.complaint(fault))
+        });
+        let (asked, mut call) = match called {
+            Ok(called) => called,
+            Err(complaint) => {
+                mistakes.push(Mistake { line: at + 1, complaint });
+                at = next;
+                continue;
+            }
+        };
         if is_external {
             call = format!("block; external {}; {call}; end block", asked.function());
         }
@@ -109,7 +121,7 @@ fn with_calls(source: &str, (form, marks): (Form, Lines), name: &str) -> Result<
         has_any = true;
         at = next;
     }
-    Ok(has_any.then_some(text))
+    if mistakes.is_empty() { Ok(has_any.then_some(text)) } else { Err(mistakes) }
 }
 
 /// What is behind the mark of a directive.
@@ -123,8 +135,11 @@ fn marked(line: &str, form: Form) -> Option<&str> {
     (word.eq_ignore_ascii_case("$pomp") || word.eq_ignore_ascii_case("pomp$")).then(|| &line[6..])
 }
 
-/// The directive that begins on the first of these lines: how many it has, what it asks for, and the text from its parenthesis on.
-fn directive(lines: &[&str], form: Form) -> Option<(usize, Asked, String)> {
+/// Opari's directives that ask for nothing here: what they switch on and off is always on.
+const OTHERS: [&str; 4] = ["init", "finalize", "on", "off"];
+
+/// The directive that begins on the first of these lines: how many it has, and what it asks for with the text behind that word, or what is wrong.
+fn directive(lines: &[&str], form: Form) -> Option<(usize, Result<(Asked, String), String>)> {
     let mut text = marked(lines[0], form)?.trim_end().to_owned();
     if !text.starts_with([' ', '\t']) {
         return None;
@@ -145,9 +160,13 @@ fn directive(lines: &[&str], form: Form) -> Option<(usize, Asked, String)> {
     }
     let rest = word(&text, "inst")?;
     let name: String = rest.chars().take_while(char::is_ascii_alphabetic).collect();
-    let asked = Asked::named(name.to_ascii_lowercase().as_bytes())?;
-    let arguments = rest[name.len()..].trim_start();
-    arguments.starts_with('(').then(|| (length, asked, arguments.to_owned()))
+    let name = name.to_ascii_lowercase();
+    if OTHERS.contains(&&*name) {
+        return None;
+    }
+    let arguments = rest[name.len()..].trim_start().to_owned();
+    let asked = Asked::named(name.as_bytes()).map(|asked| (asked, arguments));
+    Some((length, asked.ok_or_else(|| format!("inst {name} is no directive: data, begin, altend and end are"))))
 }
 
 /// What follows a word.
@@ -169,6 +188,9 @@ fn wants_external(source: &str) -> bool {
 
 /// The call that does what a directive asks for.
 fn call(asked: Asked, text: &str) -> Result<String, Fault> {
+    if !text.starts_with('(') {
+        return Err(Fault::Arguments);
+    }
     let arguments = arguments(text)?;
     let is_text = arguments[0].starts_with(['"', '\'']);
     if arguments.len() != asked.arguments() || arguments.contains(&"") || (asked != Asked::Data && is_text) {
@@ -301,7 +323,13 @@ mod tests {
 
     #[track_caller]
     fn check_wrong(source: &str, form: Form, expected: &str) {
-        assert_eq!(with_calls(source, (form, Lines::Once), "a.f90").unwrap_err().to_string(), expected);
+        assert_eq!(told(source, form), expected);
+    }
+
+    /// What is wrong, a line each.
+    fn told(source: &str, form: Form) -> String {
+        let mistakes = with_calls(source, (form, Lines::Once), "a.f90").unwrap_err();
+        mistakes.iter().map(Mistake::to_string).collect::<Vec<_>>().join("\n")
     }
 
     #[test]
@@ -378,11 +406,11 @@ mod tests {
         for source in [
             "!$POMP PARALLEL\n",
             "!$POMP INST INIT\n",
+            "!$pomp inst off\n",
             "!$POMPINST DATA(a)\n",
             "! $POMP INST END(x)\n",
             "!$OMP DO\n",
             "x ! !$POMP INST END(x)\n",
-            "!$POMP INST DATA\n",
         ] {
             assert_eq!(with_calls(source, (Form::Free, Lines::Once), "a.f90"), Ok(None), "{source}");
         }
@@ -393,6 +421,12 @@ mod tests {
         let takes = "error: inst data takes three arguments: an address, a number of bytes, and a name in quotes";
         check_wrong("\n!$POMP INST DATA(a, &\n!$POMP 8)\n", Form::Free, &format!("2: {takes}"));
         check_wrong("!$POMP INST DATA(a, , 'a')\n", Form::Fixed, &format!("1: {takes}"));
+        check_wrong("!$POMP INST DATA a\n", Form::Free, &format!("1: {takes}"));
+        // All of them.
+        let begin = "3: error: inst begin takes one argument: a name without quotes";
+        let start = "4: error: inst start is no directive: data, begin, altend and end are";
+        let source = "!$POMP INST DATA\n!$POMP INST END(a)\nC$POMP INST BEGIN\n*$POMP INST START(a)\n";
+        check_wrong(source, Form::Fixed, &format!("1: {takes}\n{begin}\n{start}"));
         check_wrong("!$POMP INST DATA(a, (8, 'a')\n", Form::Free, "1: error: inst data lacks a closing parenthesis");
         let trailing = "1: error: inst end ends with its parenthesis, but there is more on the line";
         check_wrong("!$POMP INST END(a) b\n", Form::Free, trailing);

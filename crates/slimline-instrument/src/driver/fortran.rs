@@ -26,7 +26,10 @@ pub(crate) fn copy(source: &Path, options: &[OsString], lines: Lines, directory:
     let form = Form::of(options.iter().filter_map(|option| option.to_str()), source);
     match rewritten(&text, (form, lines), source.as_os_str().as_bytes()) {
         Ok(None) => Ok(Copy::None),
-        Err(mistake) => Ok(Copy::Wrong(format!("{}:{mistake}", source.display()))),
+        Err(mistakes) => {
+            let lines = mistakes.iter().map(|mistake| format!("{}:{mistake}", source.display()));
+            Ok(Copy::Wrong(lines.collect::<Vec<_>>().join("\n")))
+        }
         Ok(Some(changed)) => {
             fs::create_dir_all(directory)?;
             let copy = directory.join(source.file_name().unwrap_or(OsStr::new("source.f90")));

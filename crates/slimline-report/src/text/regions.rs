@@ -542,8 +542,15 @@ mod tests {
 
     #[test]
     fn what_is_lost_is_told() {
-        let lossy = Profile { lost_regions: 3, lost_threads: 1, unknown_ends: 2, cost: None, ..profile() };
+        let lossy = Profile {
+            lost_regions: 3,
+            lost_threads: 1,
+            unknown_unwatches: 2,
+            unknown_ends: 1,
+            cost: None,
+            ..profile()
+        };
         let said = text(&RegionsReport::new(vec![lossy], Vec::new()), 10);
-        assert_eq!(said.matches("Missing: process 42: ").count(), 4, "{said}");
+        assert_eq!(said.matches("Missing: process 42: ").count(), 5, "{said}");
     }
 }

@@ -381,3 +381,53 @@ fn types_members_and_allocations_are_chosen_by_name() {
     assert_eq!(names.map(counts), [(11_000, 0), (1_000, 0), (11_000, 0), (2_000, 2_000), (1_000, 1_000)]);
     assert_eq!(loads(of(&report, parallel, "particle").unwrap()), [5_500, 5_500]);
 }
+
+/// A forked child goes through what its parent watches; it ends a region that has not begun.
+const FORKED: &str = r#"#include <stdio.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+void slimline_watch(const void *, size_t, const char *) __attribute__((weak));
+void slimline_region_begin(const char *) __attribute__((weak));
+void slimline_region_end(void) __attribute__((weak));
+int main(void) {
+    volatile double *seven = calloc(7, sizeof *seven);
+    if (slimline_watch) slimline_watch((void *)seven, 7 * sizeof *seven, "seven");
+    if (fork() == 0) {
+        double sum = seven[0];
+        if (slimline_region_begin) slimline_region_begin("child");
+        for (int i = 1; i < 7; i++) sum += seven[i];
+        if (slimline_region_end) { slimline_region_end(); slimline_region_end(); }
+        return sum > 0;
+    }
+    int status;
+    wait(&status);
+    return status;
+}
+"#;
+
+#[test]
+fn forked_children_know_what_is_watched() {
+    let directory = tempfile::tempdir().unwrap();
+    fs::write(directory.path().join("forked.c"), FORKED).unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_slimline"));
+    let arguments = ["cc", "-O1", "-o", "program", "forked.c"];
+    assert!(command.args(arguments).current_dir(directory.path()).status().unwrap().success());
+    for collector in [&[][..], &["--collector", "translate"]] {
+        let options = ["--live", "--format", "json", "--report", "-"];
+        let output = regions(directory.path(), &[collector, &options, &["--", "./program"]].concat());
+        let report = json(&output);
+        let chosen = report["data"]["chosen"].as_array().unwrap();
+        let processes = report["processes"].as_array().unwrap();
+        let child = processes.iter().find(|process| process["regions"] != serde_json::json!([])).expect("a region");
+        let seven = chosen.iter().position(|row| row["pid"] == child["pid"]).expect("watched by the child");
+        let of_seven = |all: &Value| {
+            let row = all.as_array().unwrap().iter().find(|row| row["chosen"] == seven).unwrap().clone();
+            (row["threads"][0][0].clone(), row["sum"]["loads"].clone())
+        };
+        assert_eq!(of_seven(&child["outside_accesses"]), (0.into(), 1.into()), "{child}");
+        assert_eq!(of_seven(&child["regions"][0]["accesses"]), (0.into(), 6.into()), "{child}");
+        let missing = format!("process {}: 1 times slimline_region_end where no region had begun", child["pid"]);
+        assert!(report["missing"].as_array().unwrap().contains(&missing.into()), "{}", report["missing"]);
+    }
+}
