@@ -6,23 +6,24 @@
 //!   both      ──► how often its instructions were executed (`places`) ──► loads and stores that there were
 //! ```
 //!
-//! What an instruction was executed in the whole run is divided among threads and paths as it was seen there. That is known where the
+//! What an instruction was executed in the whole run is divided among threads and paths as it was seen there, each burst by the time that it stands for. That is known where the
 //! pace of its loop is; of the rest there is no estimate of loads and stores. Its error is put together of three: what parts of the bursts say
 //! each for itself ([`BATCHES`](crate::places::BATCHES)), the pace's own, and how few bursts tell threads and paths apart.
 
 mod estimate;
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
 use rustc_hash::FxHashMap;
 use slimline_attribute::tables::Tables;
-use slimline_trace::access::{AccessBatch, GroupId, SiteId, ThreadId};
+use slimline_trace::access::{AccessBatch, AccessKind, GroupId, SiteId, ThreadId};
 
 pub use self::estimate::Estimate;
 use crate::analysis::{Analysis as _, ShardInfo};
 use crate::full_trace::regions::{MemoryRange, RangeSource};
-use crate::origins::Origins;
+use crate::origins::{DataKind, Origins};
 use crate::pace::TriggerCosts;
 use crate::places::Places;
 use crate::region_accesses::choice::Choice;
@@ -54,6 +55,8 @@ struct Key {
     group: GroupId,
     /// Number of the set of ranges.
     ranges: u32,
+    /// It accesses no memory.
+    computes: bool,
 }
 
 /// What was seen of a key.
@@ -77,6 +80,15 @@ struct Look {
     accesses: u32,
 }
 
+/// A burst.
+#[derive(Clone, Copy, Debug)]
+struct Burst {
+    /// Accesses that it saw.
+    accesses: u32,
+    /// The time since the burst before. Where bursts are dear a thread has fewer.
+    weight: u64,
+}
+
 /// One pass over a session. Takes 12 bytes for each instruction that a burst sees.
 #[derive(Debug)]
 pub struct SampledRegions {
@@ -87,8 +99,8 @@ pub struct SampledRegions {
     keys: FxHashMap<Key, u32>,
     seen: Vec<(Key, Seen)>,
     looks: Vec<Look>,
-    /// Accesses that each burst saw.
-    bursts: Vec<u32>,
+    /// What each burst saw, and stands for.
+    bursts: Vec<Burst>,
     processes: FxHashMap<ThreadId, u32>,
     whole: Tally,
 }
@@ -128,17 +140,17 @@ impl SampledAccesses {
         self.cost.samples
     }
 
-    /// Loads, stores and bytes that there were, where the pace of nearly all that was seen is known.
-    pub fn estimates(&self) -> Option<[&Estimate; 3]> {
+    /// Loads, stores and bytes that there were, where the pace of nearly all that was seen is known; the rest is taken to be as that.
+    pub fn estimates(&self) -> Option<[Estimate; 3]> {
         let is_known = self.seen > 0.0 && self.paced >= LEAST_PACED * self.seen;
-        is_known.then_some([&self.loads, &self.stores, &self.bytes])
+        is_known.then(|| [&self.loads, &self.stores, &self.bytes].map(|of| of.scaled(self.seen / self.paced)))
     }
 }
 
 /// What was found.
 #[derive(Clone, Debug)]
 pub struct SampledRegionFindings {
-    /// By who it is of.
+    /// By who it is of. What accesses no memory, as it computes or waits, has one more than there are for what was chosen.
     pub accesses: BTreeMap<Accessor, SampledAccesses>,
     /// What was found of each of the chosen.
     pub chosen: Vec<ChosenData>,
@@ -203,7 +215,8 @@ impl SampledRegions {
                 let ranges = self.set_at((process, window.time_ns), address, bytes.into());
                 let region = region.copied().unwrap_or(0);
                 let (site, group) = (batch.site[row], batch.group[row]);
-                let key = self.key(Key { thread, region, site, group, ranges }, batch.offset[row]);
+                let computes = kind == AccessKind::NONE;
+                let key = self.key(Key { thread, region, site, group, ranges, computes }, batch.offset[row]);
                 let seen = &mut self.seen[key as usize].1;
                 if address != 0 {
                     seen.widen(address, bytes.into());
@@ -226,7 +239,7 @@ impl SampledRegions {
                 }
             }
             if size > 0 {
-                self.bursts.push(size);
+                self.bursts.push(Burst { accesses: size, weight: window.weight });
                 self.looks.append(&mut looks);
             }
         }
@@ -241,7 +254,7 @@ impl SampledRegions {
                 RangeSource::Asked(_) => true,
                 RangeSource::Watched { process: watching, .. } => watching == process,
             };
-            is_its && of.during_ns.contains(&time_ns) && first < start.saturating_add(bytes) && start < end
+            is_its && bytes > 0 && of.during_ns.contains(&time_ns) && first < start.saturating_add(bytes) && start < end
         };
         let set: Vec<u32> = (0..).zip(&self.ranges).filter(|(_, of)| holds(of)).map(|(number, _)| number).collect();
         if set.is_empty() {
@@ -268,10 +281,19 @@ impl SampledRegions {
         let streams = self.streams.0.finish(std::mem::take(&mut self.streams.1), tables);
         let places = Places::new(&streams, tables);
         let owned = owned(&self.seen, tables);
-        let mut bursts: FxHashMap<(GroupId, SiteId), u64> = FxHashMap::default();
+        let mut spoken = vec![0.0; self.seen.len()];
+        let mut evidence: FxHashMap<(GroupId, SiteId), Evidence> = FxHashMap::default();
         for look in &self.looks {
+            let weight = self.bursts[look.burst as usize].weight as f64;
+            spoken[look.key as usize] += weight * f64::from(look.accesses);
             let (key, _) = &self.seen[look.key as usize];
-            *bursts.entry((key.group, key.site)).or_default() += 1;
+            let of = evidence.entry((key.group, key.site)).or_default();
+            of.weight += weight;
+            of.squares += weight * weight;
+        }
+        let mut whole: FxHashMap<(GroupId, SiteId), f64> = FxHashMap::default();
+        for Owned { key, group, part } in &owned {
+            *whole.entry((*group, self.seen[*key].0.site)).or_default() += spoken[*key] * (part.end - part.start);
         }
         let keys = owned.iter().map(|Owned { key, group, .. }| {
             let (Key { thread, region, site, ranges, .. }, seen) = &self.seen[*key];
@@ -283,7 +305,7 @@ impl SampledRegions {
         let origins = sampled_origins::origins(tables, keys, process_of);
         let ranges = self.ranges.iter().map(|of| of.range).collect();
         let origins = origins.with_ranges(ranges, std::mem::take(&mut self.sets));
-        AttributedRegions { regions: self, streams: streams.streams, places, owned, bursts, origins }
+        AttributedRegions { regions: self, streams: streams.streams, places, owned, spoken, whole, evidence, origins }
     }
 }
 
@@ -313,14 +335,31 @@ fn owned(seen: &[(Key, Seen)], tables: &Tables) -> Vec<Owned> {
     seen.iter().enumerate().flat_map(of_key).collect()
 }
 
+/// Sums of what bursts stand for.
+#[derive(Clone, Copy, Debug, Default)]
+struct Evidence {
+    weight: f64,
+    squares: f64,
+}
+
+impl Evidence {
+    /// As many bursts that stand for the same say as much (Kish).
+    fn bursts(self) -> f64 {
+        if self.squares > 0.0 { self.weight * self.weight / self.squares } else { 0.0 }
+    }
+}
+
 /// What was seen, with the names that it goes by.
 pub struct AttributedRegions {
     regions: SampledRegions,
     streams: Vec<Stream>,
     places: Places,
     owned: Vec<Owned>,
-    /// How many saw an instruction access a group.
-    bursts: FxHashMap<(GroupId, SiteId), u64>,
+    /// By key, accesses that bursts saw, each as much as its burst stands for; and the same of all threads and paths.
+    spoken: Vec<f64>,
+    whole: FxHashMap<(GroupId, SiteId), f64>,
+    /// Bursts that saw an instruction access a group.
+    evidence: FxHashMap<(GroupId, SiteId), Evidence>,
     origins: Origins,
 }
 
@@ -338,17 +377,16 @@ impl AttributedRegions {
         // By key: who they are of, each with how many of so many parts.
         let mut whose: Vec<Vec<(Accessor, u64)>> = vec![Vec::new(); seen.len()];
         for (number, owned) in (0..).zip(&self.owned) {
-            let (_, seen) = &seen[owned.key];
             let own = self.own(owned);
-            for accessor in choice.accessors(number, seen.reach.clone()) {
+            for accessor in self.accessors(number, owned, &mut choice, chosen.len()) {
                 accesses.entry(accessor).or_default().add(&own);
                 whose[owned.key].push((accessor, portion(PARTS, &owned.part)));
             }
         }
         let mut wholes = Wholes::default();
-        bursts.iter().for_each(|&size| wholes.add(u64::from(size) * PARTS));
+        bursts.iter().for_each(|burst| wholes.add(u64::from(burst.accesses) * PARTS));
         for of_burst in looks.chunk_by(|a, b| a.burst == b.burst) {
-            let size = u64::from(bursts[of_burst[0].burst as usize]) * PARTS;
+            let size = u64::from(bursts[of_burst[0].burst as usize].accesses) * PARTS;
             let mut parts: BTreeMap<Accessor, u64> = BTreeMap::new();
             for look in of_burst {
                 for (accessor, part) in &whose[look.key as usize] {
@@ -360,6 +398,32 @@ impl AttributedRegions {
             }
         }
         SampledRegionFindings { accesses, chosen: choice.found(), whole: *whole, wholes }
+    }
+
+    /// Who a key is of. What accesses no memory is apart from all data: one more than was chosen.
+    fn accessors(&self, number: u32, owned: &Owned, choice: &mut Choice<'_>, chosen: usize) -> Vec<Accessor> {
+        let (key, seen) = &self.regions.seen[owned.key];
+        let mut accessors = choice.accessors(number, seen.reach.clone());
+        if key.computes {
+            accessors.truncate(1);
+            accessors.iter_mut().for_each(|accessor| accessor.chosen = Some(chosen));
+        }
+        accessors
+    }
+
+    /// Names of the data that most samples are in, which have some.
+    pub fn hottest(&self, most: usize) -> Vec<String> {
+        let mut weights: BTreeMap<&str, u64> = BTreeMap::new();
+        for (number, owned) in (0..).zip(&self.owned) {
+            let data = &self.origins.data()[self.origins.of(number).data as usize];
+            let (key, seen) = &self.regions.seen[owned.key];
+            if matches!(data.kind, DataKind::Heap | DataKind::Static) && !data.name.is_empty() && !key.computes {
+                *weights.entry(&data.name).or_default() += portion(seen.cost.weight, &owned.part);
+            }
+        }
+        let mut names: Vec<(&str, u64)> = weights.into_iter().filter(|(_, weight)| *weight > 0).collect();
+        names.sort_by_key(|(_, weight)| Reverse(*weight));
+        names.into_iter().take(most).map(|(name, _)| name.to_owned()).collect()
     }
 
     /// What a group has of a key, but for what takes whole bursts.
@@ -385,10 +449,11 @@ impl AttributedRegions {
             self.places.executions_in_batches(stream),
             seen.accesses > 0 && executions > 0.0,
         ) {
-            // What one burst runs through is one thread's, on one path.
-            let bursts = self.bursts.get(&(*of, *site)).copied().unwrap_or(0);
-            let here = (own.seen / executions).min(1.0);
-            let all = Estimate::new(self.places.executions(stream), batches, error).part(here, bursts);
+            // What one burst runs through is one thread's, on one path. Threads have more bursts for their time or fewer.
+            let bursts = self.evidence.get(&(*of, *site)).map_or(0.0, |evidence| evidence.bursts());
+            let whole = self.whole.get(&(*group, *site)).copied().unwrap_or(0.0);
+            let here = if whole > 0.0 { (self.spoken[*key] * length / whole).min(1.0) } else { 0.0 };
+            let all = Estimate::new(self.places.executions(stream), batches, error).part(found, here, bursts);
             let each = |of: u64| of as f64 / seen.accesses as f64;
             own.paced = own.seen;
             own.loads = all.scaled(each(seen.loads));

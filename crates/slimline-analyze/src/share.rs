@@ -92,7 +92,7 @@ pub struct Share {
 }
 
 /// 97.5 % quantile of the normal distribution.
-const Z: f64 = 1.959_963_985;
+pub(crate) const Z: f64 = 1.959_963_985;
 
 /// Wilson's score interval of a share found in `n` samples (Wilson 1927): unlike the plain one it never leaves [0, 1]
 /// and is not empty at 0.
@@ -164,14 +164,21 @@ impl Clusters {
     }
 }
 
+/// 97.5 % quantile of Student's t for so many degrees of freedom, 3 to 7; for fewer or more that of the nearest.
+pub(crate) fn student_t(degrees: usize) -> f64 {
+    const QUANTILES: [f64; 5] = [3.182, 2.776, 2.571, 2.447, 2.365];
+    QUANTILES[degrees.saturating_sub(3).min(QUANTILES.len() - 1)]
+}
+
 /// The 95 % interval of a share that parts of the evidence have each for themselves, given as (part, whole) each: that of
 /// their mean (Student's t), around the share that all of them have together. Parts that saw nothing are left out; with
 /// fewer than four nothing is known.
 pub(crate) fn interval_of_parts(share: f64, parts: impl IntoIterator<Item = (f64, f64)>) -> (f64, f64) {
-    /// 97.5 % quantiles of Student's t for 3 to 7 degrees of freedom.
-    const T: [f64; 5] = [3.182, 2.776, 2.571, 2.447, 2.365];
     let shares: Vec<f64> = parts.into_iter().filter(|(_, whole)| *whole > 0.0).map(|(of, whole)| of / whole).collect();
-    let Some(t) = shares.len().checked_sub(4).map(|more| T[more.min(T.len() - 1)]) else { return (0.0, 1.0) };
+    if shares.len() < 4 {
+        return (0.0, 1.0);
+    }
+    let t = student_t(shares.len() - 1);
     let n = shares.len() as f64;
     let mean = shares.iter().sum::<f64>() / n;
     let variance = shares.iter().map(|share| (share - mean).powi(2)).sum::<f64>() / (n - 1.0);

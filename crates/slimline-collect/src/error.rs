@@ -60,10 +60,8 @@ pub enum RecordError {
         /// What would help.
         remedy: Option<String>,
     },
-    /// Samples can't be told by regions.
-    #[error(
-        "--regions: samples are told by regions by libraries inside the program, and it would be sampled from outside: {0}"
-    )]
+    /// Nothing can be preloaded into the program that would tell its regions.
+    #[error("--regions: the program itself tells where its threads are, by a library that is preloaded: {0}")]
     NoRegions(String),
     /// Hardware was asked for, and there is none.
     #[error("--collector pmu: {}{}; use --collector clock, which needs no hardware counter", .0.reason,

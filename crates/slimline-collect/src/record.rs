@@ -11,11 +11,12 @@ use std::process::Command;
 use std::sync::Arc;
 
 use rustix::process::{Resource, getrlimit};
-use slimline_regions::{DIRECTORY_VARIABLE, FUNCTIONS_VARIABLE};
+use slimline_regions::{DIRECTORY_VARIABLE, FUNCTIONS_VARIABLE, STEPS_VARIABLE};
 use slimline_trace::session::{
     Collector, End, FORMAT_VERSION, Machine, ProcessSummary, RANK_VARIABLES, SessionError, SessionInfo, SessionWriter,
     Trigger, WeightUnit, check_output_directory,
 };
+use slimline_trace::tables::RegionSteps;
 use slimline_trace::wire::{FILE_BYTES, MAX_BURST, RUN_DIRECTORY_VARIABLE, RunConfig, TriggerKind};
 
 use crate::allocators::{AllocatorCall, Allocators};
@@ -118,6 +119,8 @@ pub struct Outcome {
     pub info: SessionInfo,
     /// Profiles of its processes' regions, where they were asked for.
     pub profiles: Vec<WrittenProfile>,
+    /// Where their threads were, by process, where they were sampled from outside.
+    pub region_steps: BTreeMap<u32, RegionSteps>,
 }
 
 impl Outcome {
@@ -164,7 +167,6 @@ pub fn record(options: &RecordOptions) -> Result<Outcome, RecordError> {
     check_output_directory(&options.output)?;
     signals::survive_file_size_limit().map_err(RecordError::system("can't handle signals"))?;
     match &subject.way {
-        Way::Rings { why, .. } if options.with_regions => Err(RecordError::NoRegions(why.clone())),
         Way::Agent { program, runs } => with_agent(options, &subject, program, runs),
         Way::Rings { .. } => with_rings(options, &subject),
     }
@@ -217,7 +219,7 @@ fn with_agent(options: &RecordOptions, subject: &Subject, program: &Path, runs: 
     let mut command = command(options, program);
     command.env(RUN_DIRECTORY_VARIABLE, run.path()).env("LD_PRELOAD", run.preload(libraries));
     if options.with_regions {
-        command.env(DIRECTORY_VARIABLE, run.path()).env_remove(FUNCTIONS_VARIABLE);
+        command.env(DIRECTORY_VARIABLE, run.path()).env_remove(FUNCTIONS_VARIABLE).env_remove(STEPS_VARIABLE);
     }
     let child = match command.spawn() {
         Ok(child) => child,
@@ -258,14 +260,14 @@ fn with_agent(options: &RecordOptions, subject: &Subject, program: &Path, runs: 
         let asked_ns = info.collector.clocks_ns;
         info.collector.clocks_ns = trigger::granted_clocks_ns(asked_ns, first.trigger, first.between_errno);
     }
-    let is_readable = File::open(runs).is_ok();
-    conclude(followed, &mut info, |end| {
-        format!("the program was not recorded: {}", why_without_agent(is_readable, end))
-    });
     let profiles = if options.with_regions { regions::written_in(run.path()) } else { Ok(Vec::new()) };
     let profiles = profiles.unwrap_or_else(|error| {
         info.stopped_early.get_or_insert(format!("regions could not be read ({error})"));
         Vec::new()
+    });
+    let is_readable = File::open(runs).is_ok();
+    conclude(followed, &mut info, |end| {
+        format!("the program was not recorded: {}", why_without_agent(is_readable, end))
     });
     if any_alive {
         run.leave_library()
@@ -273,7 +275,7 @@ fn with_agent(options: &RecordOptions, subject: &Subject, program: &Path, runs: 
         drop(run)
     }
     drop(held);
-    Ok(Outcome { directory: options.output.clone(), info, profiles })
+    Ok(Outcome { directory: options.output.clone(), info, profiles, region_steps: BTreeMap::new() })
 }
 
 fn with_rings(options: &RecordOptions, subject: &Subject) -> Result<Outcome, RecordError> {
@@ -301,10 +303,15 @@ fn with_rings(options: &RecordOptions, subject: &Subject) -> Result<Outcome, Rec
     };
     info.collector.weight = rings.weight();
     info.collector.events = rings.sampled_events();
+    let run = options.with_regions.then(|| RunDirectory::with(&[Library::Regions])).transpose()?;
     let writer = stage(options, &info)?;
     let spawned = program
         .as_ref()
-        .map(|program| (command(options, program).spawn(), program))
+        .map(|program| {
+            let mut command = command(options, program);
+            command.envs(run.iter().flat_map(regions::variables_for_samples)).env_remove(FUNCTIONS_VARIABLE);
+            (command.spawn(), program)
+        })
         .map(|(spawned, program)| spawned.map_err(|error| RecordError::Spawn { program: program.clone(), error }));
     let child = match spawned.transpose() {
         Ok(child) => child,
@@ -326,9 +333,25 @@ fn with_rings(options: &RecordOptions, subject: &Subject) -> Result<Outcome, Rec
         }
     };
     let followed = follow(until, rings, &held, writer, &mut info);
+    let (profiles, region_steps) = match run {
+        Some(run) => regions_of(run, &mut info),
+        None => Default::default(),
+    };
     conclude(followed, &mut info, |_| "the program was not recorded: it ended before the kernel told of it".to_owned());
     drop(held);
-    Ok(Outcome { directory: options.output.clone(), info, profiles: Vec::new() })
+    Ok(Outcome { directory: options.output.clone(), info, profiles, region_steps })
+}
+
+/// What the processes of a program that was sampled from outside have written of their regions.
+fn regions_of(run: RunDirectory, info: &mut SessionInfo) -> (Vec<WrittenProfile>, BTreeMap<u32, RegionSteps>) {
+    let read = regions::written_in(run.path()).and_then(|profiles| Ok((profiles, regions::steps_in(run.path())?)));
+    if run.is_in_use() {
+        run.leave_library();
+    }
+    read.unwrap_or_else(|error| {
+        info.stopped_early.get_or_insert(format!("regions could not be read ({error})"));
+        Default::default()
+    })
 }
 
 /// How to sample from outside.

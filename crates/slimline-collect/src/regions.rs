@@ -1,5 +1,6 @@
 //! Programs whose OpenMP regions are timed by a library that is preloaded into them.
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs;
 use std::io;
@@ -7,8 +8,11 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use slimline_regions::{DIRECTORY_VARIABLE, FUNCTIONS_VARIABLE, Profile, ReadError, SUFFIX, read};
+use slimline_regions::{
+    DIRECTORY_VARIABLE, FUNCTIONS_VARIABLE, Profile, ReadError, STEPS_SUFFIX, STEPS_VARIABLE, SUFFIX, read,
+};
 use slimline_trace::session::End;
+use slimline_trace::tables::{RegionStep, RegionSteps};
 
 use crate::run_directory::{Library, RunDirectory};
 use crate::signals::HeldSignals;
@@ -112,6 +116,35 @@ pub fn profile_regions(
 /// What is in the environment of a program whose regions are timed.
 pub(crate) fn variables(run: &RunDirectory) -> [(&'static str, OsString); 2] {
     [("LD_PRELOAD", run.preload(&[Library::Regions])), (DIRECTORY_VARIABLE, run.path().into())]
+}
+
+/// The same of a program that is sampled from outside, where each change of a thread's region is wanted.
+pub(crate) fn variables_for_samples(run: &RunDirectory) -> [(&'static str, OsString); 3] {
+    let [preload, directory] = variables(run);
+    [preload, directory, (STEPS_VARIABLE, "1".into())]
+}
+
+/// Changes of the regions of threads that were written to a directory, by process, in order. What a record that is cut off says is left out.
+pub(crate) fn steps_in(directory: &Path) -> io::Result<BTreeMap<u32, RegionSteps>> {
+    let mut all: BTreeMap<u32, RegionSteps> = BTreeMap::new();
+    for entry in fs::read_dir(directory)? {
+        let entry = entry?;
+        let name = entry.file_name();
+        let numbers = name.to_str().and_then(|name| name.strip_suffix(STEPS_SUFFIX)?.split_once('-'));
+        let Some((process, tid)) = numbers.and_then(|(process, tid)| Some((process.parse().ok()?, tid.parse().ok()?)))
+        else {
+            continue;
+        };
+        let content = fs::read(entry.path())?;
+        let (records, _) = content.as_chunks::<16>();
+        let steps = all.entry(process).or_default();
+        for record in records {
+            let (words, _) = record.as_chunks::<8>();
+            let [time_ns, region] = [words[0], words[1]].map(u64::from_ne_bytes);
+            steps.push(RegionStep { tid, time_ns, region: region as u32 });
+        }
+    }
+    Ok(all.into_iter().map(|(process, steps)| (process, steps.sorted())).collect())
 }
 
 /// The profiles in a directory.

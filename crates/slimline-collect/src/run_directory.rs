@@ -9,7 +9,7 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, OFlags, StatVfs, StatVfsMountFlags, flock, statvfs};
-use slimline_regions::SUFFIX;
+use slimline_regions::{STEPS_SUFFIX, SUFFIX};
 use slimline_trace::stream::{ring, translated};
 use slimline_trace::wire::{
     AGENT_FILE, ALLOCATORS_FILE, CONFIG_FILE, MAGIC, PROCESS_FILE_EXTENSION, RunConfig, TriggerKind, VERSION,
@@ -283,7 +283,8 @@ fn clear(directory: &Path, keeps_library: bool) {
         let extension = Path::new(&name).extension();
         let written = [PROCESS_FILE_EXTENSION, ring::FILE_EXTENSION, translated::FILE_EXTENSION];
         let is_ring = written.iter().any(|ring| extension == Some(ring.as_ref()));
-        let is_profile = name.to_str().is_some_and(|name| name.ends_with(SUFFIX));
+        let ends = [SUFFIX, STEPS_SUFFIX];
+        let is_profile = name.to_str().is_some_and(|name| ends.iter().any(|end| name.ends_with(end)));
         let is_library = name == PLUGIN_FILE || Library::ALL.iter().any(|library| name == library.file());
         let is_told = [CONFIG_FILE, NEW_CONFIG_FILE, ALLOCATORS_FILE].iter().any(|told| name == *told);
         if is_ring || is_profile || is_told || is_library && !keeps_library {
@@ -382,7 +383,7 @@ mod tests {
         for library in Library::ALL {
             let directory = RunDirectory::with(&[library]).unwrap();
             let file = directory.library(library);
-            for name in ["4711-0.ring", "4711.regions", ".4712.regions"] {
+            for name in ["4711-0.ring", "4711.regions", ".4712.regions", "4711-4711.steps"] {
                 fs::write(directory.path().join(name), "").unwrap();
             }
             directory.leave_library();

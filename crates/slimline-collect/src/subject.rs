@@ -59,6 +59,9 @@ impl Subject {
         let name = options.command.first().ok_or(RecordError::NoCommand)?;
         let program = program::find(name)?;
         let Runs { file: runs, without_agent } = program::what_runs(&program)?;
+        if let Some(why) = without_agent.as_ref().filter(|_| options.with_regions) {
+            return Err(RecordError::NoRegions(why.clone()));
+        }
         let absolute = std::path::absolute(&program).unwrap_or_else(|_| program.clone());
         let (hardware, no_hardware) = hardware(options)?;
         let asked_for = || options.out_of_process.then(|| "asked for (--out-of-process)".to_owned());

@@ -8,6 +8,8 @@
 //! | `cost INSIDE_PS OUTSIDE_PS` | of counting an execution; missing where it could not be measured |
 //! | `watch START BYTES NAME FROM_NS UNTIL_NS` | range 0, 1, …; the first two hexadecimal, the name escaped as those of paths; by the same clock |
 //! | `unwatched COUNT` | ends of watching what was not watched |
+//! | `uncounted COUNT` | events that came while their thread was counting another one |
+//! | `unwritten COUNT` | changes of a thread's path that could not be written where they were asked for |
 //! | `unbegun COUNT` | ends of marked regions that had not begun there |
 //! | `map START END OFFSET x PATH`, `map START END OFFSET - PATH` | code of a file, or else; hexadecimal |
 //! | `code ADDRESS LINE FUNCTION FILE` | where code is in the source; hexadecimal, decimal, escaped; 0 and nothing where not known |
@@ -18,7 +20,7 @@
 //!
 //! Several of them, one behind the other, are the profiles of a run's processes. `run` and `code` are added by who started the command: they are known when it has ended.
 //!
-//! Version 1: the first, without the times of `process` and `watch`, and `unbegun`.
+//! Version 1: the first, without the times of `process` and `watch`, `unbegun`, `unwritten` and `uncounted`.
 //! Version 2: this.
 
 use std::fmt::{self, Write};
@@ -41,6 +43,10 @@ pub const DIRECTORY_VARIABLE: &str = "SLIMLINE_REGIONS";
 pub const FUNCTIONS_VARIABLE: &str = "SLIMLINE_REGION_FUNCTIONS";
 /// What a profile's file name ends in, after the process's number.
 pub const SUFFIX: &str = ".regions";
+/// The environment variable that, set to anything, has each change of a thread's path written down.
+pub const STEPS_VARIABLE: &str = "SLIMLINE_REGION_STEPS";
+/// What the names of the files of these end in, after the numbers of the process and of the thread.
+pub const STEPS_SUFFIX: &str = ".steps";
 
 /// Writes a profile line by line, and allocates nothing.
 pub(crate) struct Writer<W> {
@@ -87,6 +93,14 @@ impl<W: Write> Writer<W> {
 
     pub(crate) fn unbegun(&mut self, unknown_ends: u64) -> fmt::Result {
         self.line(format_args!("unbegun {unknown_ends}"))
+    }
+
+    pub(crate) fn unwritten(&mut self, steps: u64) -> fmt::Result {
+        self.line(format_args!("unwritten {steps}"))
+    }
+
+    pub(crate) fn uncounted(&mut self, events: u64) -> fmt::Result {
+        self.line(format_args!("uncounted {events}"))
     }
 
     pub(crate) fn mapping(&mut self, [start, end, offset]: [u64; 3], is_code: bool, path: &str) -> fmt::Result {
@@ -273,6 +287,8 @@ fn take(line: &str, version: u32, profile: &mut Profile) -> Option<()> {
             });
         }
         "unwatched" => profile.unknown_unwatches = number(words)?,
+        "uncounted" => profile.lost_events = number(words)?,
+        "unwritten" => profile.lost_steps = number(words)?,
         "unbegun" => profile.unknown_ends = number(words)?,
         "thread" => {
             let number_of = u32::try_from(number(words)?).ok()?;
@@ -331,6 +347,8 @@ impl Profile {
             self.watched.iter().try_for_each(|watched| writer.watched(watched))?;
             writer.unwatched(self.unknown_unwatches)?;
             writer.unbegun(self.unknown_ends)?;
+            writer.unwritten(self.lost_steps)?;
+            writer.uncounted(self.lost_events)?;
             for mapping in &self.mappings {
                 let Mapping { start, end, offset, is_code, ref path } = *mapping;
                 writer.mapping([start, end, offset], is_code, path)?;

@@ -6,7 +6,8 @@
 //!   marks in the source ────┘   (clock,   (pure)                             │ read
 //!                               threads)                                     ▼
 //!                                 │        profile (flat, call graph), overhead
-//!                                 └──► traced: the stream of a program that is traced
+//!                                 ├──► traced: the stream of a program that is traced, the agent of one that is sampled
+//!                                 └──► steps: for who samples from outside
 //! ```
 //!
 //! What is left of the arrow to `format` runs inside the program: built as a shared object with the feature `preload`.
@@ -36,6 +37,8 @@ mod ompt;
 #[cfg(feature = "preload")]
 mod process;
 #[cfg(feature = "preload")]
+mod steps;
+#[cfg(feature = "preload")]
 mod traced;
 #[cfg(feature = "preload")]
 mod watched;
@@ -43,7 +46,9 @@ mod watched;
 mod written;
 
 pub use cost::{Cost, Subtracted};
-pub use format::{DIRECTORY_VARIABLE, FUNCTIONS_VARIABLE, ReadError, SUFFIX, VERSION, read, read_all};
+pub use format::{
+    DIRECTORY_VARIABLE, FUNCTIONS_VARIABLE, ReadError, STEPS_SUFFIX, STEPS_VARIABLE, SUFFIX, VERSION, read, read_all,
+};
 pub use kind::{Kind, Phase};
 pub use overhead::{Analysis, OverheadReport, Overheads};
 pub use path::{MAX_PATHS, Node, PathId, Paths, Place, ROOT, Region};

@@ -5,6 +5,7 @@
 
 use std::cell::Cell;
 use std::collections::HashMap;
+use std::fs::File;
 use std::path::PathBuf;
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
@@ -12,9 +13,11 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
 use std::time::Instant;
 
 use crate::cost::Cost;
+use crate::format::STEPS_SUFFIX;
 use crate::kind::{Kind, Phase};
 use crate::path::{PathId, Paths, Place, ROOT, Region};
 use crate::stack::{Entry, Stack};
+use crate::steps::Steps;
 use crate::team::Team;
 use crate::traced;
 
@@ -31,6 +34,12 @@ pub(crate) struct Live {
     is_over: AtomicBool,
     /// Ends of marked regions that had not begun.
     pub(crate) unknown_ends: AtomicU64,
+    /// Events within events.
+    pub(crate) lost_events: AtomicU64,
+    /// When the process came to be, if it was forked.
+    born_ns: AtomicU64,
+    /// Each change of a thread's path is kept.
+    keeps_steps: bool,
 }
 
 /// A thread that is counted. It lives as long as the process: what it counted is written at the end.
@@ -46,6 +55,7 @@ pub(crate) struct Counts {
     pub(crate) stack: Stack,
     /// The path that the thread's stream was told last; none of the one that is on trial.
     told: Option<PathId>,
+    pub(crate) steps: Option<Box<Steps>>,
     known: HashMap<(PathId, Region), Option<PathId>>,
 }
 
@@ -73,10 +83,32 @@ static LIVE: OnceLock<Live> = OnceLock::new();
 
 thread_local! {
     static THIS: Cell<Option<&'static Counted>> = const { Cell::new(None) };
+    static IS_COUNTING: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Begins the profile, which is to be written into `directory`.
-pub(crate) fn begin(directory: PathBuf) {
+/// The calling thread is counting, or telling what is watched. What comes meanwhile, by a signal's handler or by an allocator that is instrumented, is not
+/// counted: it would wait for its own thread.
+pub(crate) struct Counting(());
+
+impl Counting {
+    /// None where it is already, which is counted as lost.
+    pub(crate) fn begin(live: &Live) -> Option<Self> {
+        if IS_COUNTING.replace(true) {
+            live.lost_events.fetch_add(1, Relaxed);
+            return None;
+        }
+        Some(Self(()))
+    }
+}
+
+impl Drop for Counting {
+    fn drop(&mut self) {
+        IS_COUNTING.set(false);
+    }
+}
+
+/// Begins the profile, which is to be written into `directory`, and each change of a thread's path, if they are asked for.
+pub(crate) fn begin(directory: PathBuf, keeps_steps: bool) {
     let _ = LIVE.set(Live {
         began: Instant::now(),
         began_ns: crate::process::monotonic_ns(),
@@ -86,12 +118,20 @@ pub(crate) fn begin(directory: PathBuf) {
         trial: OnceLock::new(),
         is_over: AtomicBool::new(false),
         unknown_ends: AtomicU64::new(0),
+        lost_events: AtomicU64::new(0),
+        born_ns: AtomicU64::new(0),
+        keeps_steps,
     });
 }
 
 /// The profile; None where none is wanted, or it is over.
 pub(crate) fn live() -> Option<&'static Live> {
     LIVE.get().filter(|live| !live.is_over.load(Acquire))
+}
+
+/// The profile, also where it is over.
+pub(crate) fn begun() -> Option<&'static Live> {
+    LIVE.get()
 }
 
 impl Live {
@@ -118,8 +158,8 @@ impl Live {
             held(&trial.counts)?.stack.forget(0);
             let before = Instant::now();
             for _ in 0..TRIALS {
-                self.event(trial).enter(TRIAL.0, TRIAL.1, Phase::Body);
-                self.event(trial).exit(TRIAL.0, 0);
+                self.event(trial, Counting(())).enter(TRIAL.0, TRIAL.1, Phase::Body);
+                self.event(trial, Counting(())).exit(TRIAL.0, 0);
             }
             let whole_ns = u64::try_from(before.elapsed().as_nanos()).unwrap_or(u64::MAX);
             let inside_ns = held(&trial.counts)?.stack.rows().next().map_or(0, |(_, times)| times.exec_ns());
@@ -130,9 +170,9 @@ impl Live {
     }
 
     /// An event of that thread.
-    fn event(&'static self, thread: &'static Counted) -> Event {
+    fn event(&'static self, thread: &'static Counted, counting: Counting) -> Event {
         let counts = locked(&thread.counts);
-        Event { live: self, counts, now_ns: self.now_ns() }
+        Event { live: self, counts, now_ns: self.now_ns(), _counting: counting }
     }
 
     /// The calling thread. `number` is the one that it has in its team.
@@ -146,29 +186,61 @@ impl Live {
             let number =
                 if is_taken(number) { (0..).find(|number| !is_taken(*number)).unwrap_or(number) } else { number };
             let kernel_id = AtomicU32::new(super::process::thread_id());
-            let counts = Mutex::new(Counts { told: Some(ROOT), ..Counts::default() });
+            let steps = self.steps(kernel_id.load(Relaxed));
+            let counts = Mutex::new(Counts { told: Some(ROOT), steps, ..Counts::default() });
             let thread: &'static Counted = Box::leak(Box::new(Counted { number, kernel_id, counts }));
             threads.push(thread);
             THIS.set(Some(thread));
+            super::process::write_before_fatal_signals();
             thread
         })
+    }
+
+    /// When the process began, by `CLOCK_MONOTONIC`, and how long it has been profiled.
+    pub(crate) fn lifetime(&self, now_ns: u64) -> (u64, u64) {
+        let born_ns = self.born_ns.load(Relaxed);
+        (self.began_ns.saturating_add(born_ns), now_ns.saturating_sub(born_ns))
+    }
+
+    /// Where a thread's changes go, if they are asked for and a file can be made.
+    fn steps(&self, kernel_id: u32) -> Option<Box<Steps>> {
+        if !self.keeps_steps {
+            return None;
+        }
+        let place = self.directory.join(format!("{}-{kernel_id}{STEPS_SUFFIX}", std::process::id()));
+        Some(Box::new(Steps::to(File::create(place).ok()?)))
     }
 
     /// In a forked child, which has one thread: it begins anew. False where that can't be, as another thread held what it
     /// will not let go of here.
     pub(crate) fn begin_again(&self) -> bool {
-        let (Some(mut threads), Some(_paths)) = (held(&self.threads), held(&self.paths)) else { return false };
+        let (Some(mut threads), Some(mut paths)) = (held(&self.threads), held(&self.paths)) else { return false };
         threads.clear();
+        paths.forget_lost();
+        self.born_ns.store(self.now_ns(), Relaxed);
+        for lost in [&self.unknown_ends, &self.lost_events] {
+            lost.store(0, Relaxed);
+        }
+        // Whoever was counting is another thread.
+        IS_COUNTING.set(false);
         if let Some(this) = THIS.get() {
             let Some(mut counts) = held(&this.counts) else { return false };
             counts.stack.forget(self.now_ns());
-            // Its stream is a new one, too.
-            counts.told = Some(ROOT);
-            this.kernel_id.store(super::process::thread_id(), Relaxed);
+            // What samples knows that it is where its parent was; its stream, which is a new one, is told as soon as there is one.
+            counts.told = Some(counts.stack.place());
+            let kernel_id = super::process::thread_id();
+            this.kernel_id.store(kernel_id, Relaxed);
+            counts.steps = self.steps(kernel_id);
             threads.push(this);
         }
         true
     }
+}
+
+/// Where the calling thread is: what a stream is told that begins.
+pub(crate) fn place_of_this_thread() -> PathId {
+    let counts = THIS.get().and_then(|this| held(&this.counts));
+    counts.map_or(ROOT, |counts| counts.stack.place())
 }
 
 /// A lock that is held for moments only.
@@ -193,9 +265,11 @@ pub(crate) struct Event {
     live: &'static Live,
     counts: MutexGuard<'static, Counts>,
     pub(crate) now_ns: u64,
+    /// Until nothing is locked any more.
+    _counting: Counting,
 }
 
-/// An event on the calling thread; None where nothing is counted.
+/// An event on the calling thread; None where nothing is counted, or it is counting already.
 pub(crate) fn event() -> Option<Event> {
     event_of(0)
 }
@@ -203,18 +277,22 @@ pub(crate) fn event() -> Option<Event> {
 /// As [`event`], of a thread that has this number in its team.
 pub(crate) fn event_of(number: u32) -> Option<Event> {
     let live = live()?;
-    Some(live.event(live.this_thread(number)))
+    let counting = Counting::begin(live)?;
+    Some(live.event(live.this_thread(number), counting))
 }
 
 /// What the thread accesses next is of the region that it is in then.
 impl Drop for Event {
     fn drop(&mut self) {
-        let path = self.counts.stack.path();
-        if let Some(told) = &mut self.counts.told
-            && *told != path
-        {
+        let path = self.counts.stack.place();
+        let time_ns = self.live.began_ns.saturating_add(self.now_ns);
+        let Counts { told: Some(told), steps, .. } = &mut *self.counts else { return };
+        if *told != path {
             *told = path;
             traced::region(path);
+            if let Some(steps) = steps {
+                steps.push(time_ns, path);
+            }
         }
     }
 }

@@ -106,6 +106,11 @@ impl Paths {
         (1..).map(PathId).zip(&self.nodes)
     }
 
+    /// Forgets how often paths were too many.
+    pub fn forget_lost(&mut self) {
+        self.lost = 0;
+    }
+
     /// How often a path was asked for that was one too many.
     #[must_use]
     pub fn lost(&self) -> u64 {

@@ -3,10 +3,12 @@
 
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
-use std::sync::atomic::Ordering::Relaxed;
-use std::sync::atomic::{AtomicU32, AtomicUsize};
+use std::sync::Once;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize};
+use std::time::Duration;
 
-use crate::format::DIRECTORY_VARIABLE;
+use crate::format::{DIRECTORY_VARIABLE, STEPS_VARIABLE};
 use crate::{functions, live, written};
 
 /// The process that is profiled: a `vfork` child shares our memory but is another.
@@ -15,8 +17,8 @@ static PROCESS: AtomicU32 = AtomicU32::new(0);
 /// The `_exit` that comes after ours: the agent's has a record to end, too. 0 before it is looked for.
 static NEXT_END: AtomicUsize = AtomicUsize::new(0);
 
-/// Signals that end a process by default, and that it gets from outside or for what it did.
-const FATAL: [i32; 11] = [
+/// Signals that end a process by default, but for the one that nobody can have.
+const FATAL: [i32; 20] = [
     libc::SIGHUP,
     libc::SIGINT,
     libc::SIGQUIT,
@@ -25,10 +27,26 @@ const FATAL: [i32; 11] = [
     libc::SIGABRT,
     libc::SIGBUS,
     libc::SIGFPE,
+    libc::SIGUSR1,
     libc::SIGSEGV,
+    libc::SIGUSR2,
+    libc::SIGPIPE,
+    libc::SIGALRM,
     libc::SIGTERM,
     libc::SIGXCPU,
+    libc::SIGXFSZ,
+    libc::SIGVTALRM,
+    libc::SIGPROF,
+    libc::SIGIO,
+    libc::SIGSYS,
 ];
+
+/// How long who ends the process waits for another thread that is writing.
+const WRITTEN_WITHIN: Duration = Duration::from_secs(2);
+
+/// The kernel's number of the thread that writes, and whether it is through.
+static WRITER: AtomicU32 = AtomicU32::new(0);
+static IS_WRITTEN: AtomicBool = AtomicBool::new(false);
 
 unsafe extern "C" {
     fn __register_atfork(
@@ -54,13 +72,20 @@ pub(crate) fn monotonic_ns() -> u64 {
     now.tv_sec.cast_unsigned().saturating_mul(1_000_000_000).saturating_add(now.tv_nsec.cast_unsigned())
 }
 
-/// Writes the profile. Once; from whichever way the process ends by.
+/// Writes the profile. Once; from whichever way the process ends by. Where another thread is at it, that is waited for.
 fn finish() {
-    if PROCESS.load(Relaxed) == std::process::id()
-        && let Some(live) = live::live()
-        && live.close()
-    {
+    let Some(live) = live::begun().filter(|_| PROCESS.load(Relaxed) == std::process::id()) else { return };
+    if live.close() {
+        WRITER.store(thread_id(), Relaxed);
         written::write(live, std::process::id());
+        IS_WRITTEN.store(true, Release);
+        return;
+    }
+    let since_ns = monotonic_ns();
+    let is_late = || u128::from(monotonic_ns().saturating_sub(since_ns)) > WRITTEN_WITHIN.as_nanos();
+    // Who writes may have met its end in that.
+    while !IS_WRITTEN.load(Acquire) && WRITER.load(Relaxed) != thread_id() && !is_late() {
+        std::thread::sleep(Duration::from_millis(1));
     }
 }
 
@@ -88,13 +113,12 @@ extern "C" fn at_start() {
     NEXT_END.store(next_end as usize, Relaxed);
     PROCESS.store(std::process::id(), Relaxed);
     functions::begin();
-    live::begin(PathBuf::from(directory));
+    live::begin(PathBuf::from(directory), std::env::var_os(STEPS_VARIABLE).is_some());
     run_in_forked_children(in_forked_child);
     // SAFETY: a plain function; it lives as long as we do, and we are never unloaded.
     unsafe {
         __cxa_at_quick_exit(Some(at_quick_exit), std::ptr::null_mut());
     }
-    FATAL.into_iter().for_each(finish_on);
 }
 
 /// Has a function run in forked children, after those that asked before.
@@ -113,6 +137,7 @@ unsafe extern "C" fn at_quick_exit(_: *mut u8) {
 
 unsafe extern "C" fn in_forked_child() {
     PROCESS.store(0, Relaxed);
+    WRITER.store(0, Relaxed);
     if let Some(live) = live::live() {
         if live.begin_again() {
             PROCESS.store(std::process::id(), Relaxed);
@@ -122,8 +147,13 @@ unsafe extern "C" fn in_forked_child() {
     }
 }
 
-/// Has the profile written before a signal ends the process, where it would. The program may set an action of its own later:
-/// then that is what happens.
+/// Has the profile written before a signal ends the process, where it would. Not before there is any: programs that look at the actions of signals do
+/// so when they begin, and are to find them as they would alone. They may set actions of their own later: then that is what happens.
+pub(crate) fn write_before_fatal_signals() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| FATAL.into_iter().for_each(finish_on));
+}
+
 fn finish_on(signal: i32) {
     // SAFETY: a structure of integers and a pointer, for which zeros are the default action.
     let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
@@ -133,16 +163,21 @@ fn finish_on(signal: i32) {
         return;
     }
     action.sa_sigaction = at_fatal_signal as extern "C" fn(i32) as usize;
-    // Reset, so that raised again it does what it would have done; on the alternate stack, as the other may be full.
-    action.sa_flags = libc::SA_RESETHAND | libc::SA_ONSTACK | libc::SA_NODEFER;
+    // On the alternate stack, as the other may be full; it may be raised again, to do what it would have done.
+    action.sa_flags = libc::SA_ONSTACK | libc::SA_NODEFER;
     // SAFETY: the handler allocates nothing, and waits for no lock that the thread it interrupts may hold.
     unsafe { libc::sigaction(signal, &raw const action, std::ptr::null_mut()) };
 }
 
+/// Several threads may meet their ends at once: each comes here, and the first one writes.
 extern "C" fn at_fatal_signal(signal: i32) {
     finish();
-    // SAFETY: the action is the default one again: this ends the process.
-    unsafe { libc::raise(signal) };
+    // SAFETY: the default action, for which zeros stand; then this ends the process.
+    unsafe {
+        let default: libc::sigaction = std::mem::zeroed();
+        libc::sigaction(signal, &raw const default, std::ptr::null_mut());
+        libc::raise(signal);
+    }
 }
 
 /// `_exit` runs no exit handlers: the profile ends here.

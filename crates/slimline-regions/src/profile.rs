@@ -113,6 +113,10 @@ pub struct Profile {
     pub watched: Vec<Watched>,
     /// Ends of watching what was not watched.
     pub unknown_unwatches: u64,
+    /// Begins and ends of regions that came while their thread was counting another: in signals' handlers, and in allocators that are regions.
+    pub lost_events: u64,
+    /// Changes of a thread's path that could not be written.
+    pub lost_steps: u64,
     /// Ends of marked regions that had not begun on their thread, in their task.
     pub unknown_ends: u64,
     /// Its threads.

@@ -35,6 +35,8 @@ struct Frame {
     end_address: u64,
     /// Of a parallel region.
     team: Option<Arc<Team>>,
+    /// The thread did not meet the construct: when the team is over it hears of it with the next one only.
+    is_worker: bool,
     /// Which task it is, as the runtime names it; 0 for what is none.
     task: usize,
 }
@@ -52,6 +54,7 @@ impl Frame {
             is_limited: false,
             end_address: 0,
             team: None,
+            is_worker: false,
             task: 0,
         }
     }
@@ -90,6 +93,18 @@ impl Stack {
         self.frames.iter().rev().find_map(|frame| frame.path).unwrap_or(ROOT)
     }
 
+    /// Where what the thread does now belongs. That is its path; but a worker that is through with a parallel region waits for the others, and then for
+    /// the next one, of which nobody tells: that is outside.
+    #[must_use]
+    pub fn place(&self) -> PathId {
+        match self.frames.last() {
+            Some(frame) if frame.is_worker && frame.phase == Phase::ExitBarrier => {
+                self.frames.iter().rev().skip(1).find_map(|frame| frame.path).unwrap_or(ROOT)
+            }
+            _ => self.path(),
+        }
+    }
+
     /// The kind of the innermost region.
     #[must_use]
     pub fn innermost(&self) -> Option<Kind> {
@@ -122,6 +137,7 @@ impl Stack {
         if !self.frames.last().is_some_and(of_team) {
             self.settle(now_ns);
             self.fork(Arc::clone(team));
+            self.frames.iter_mut().last().into_iter().for_each(|frame| frame.is_worker = true);
         }
         self.phase(Kind::Parallel, Phase::Body, now_ns);
     }

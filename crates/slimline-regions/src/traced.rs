@@ -6,6 +6,7 @@
 #![allow(unsafe_code)] // a function that is looked for by its name, and an instruction
 
 use std::arch::asm;
+use std::sync::Once;
 use std::sync::atomic::AtomicUsize;
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -13,7 +14,10 @@ use slimline_trace::stream::record::{REGION, UNWATCH, WATCH};
 use slimline_trace::stream::ring::NOTED_ALWAYS;
 use slimline_trace::stream::translated::NOTE;
 
-use crate::path::PathId;
+use crate::live::{live, place_of_this_thread};
+use crate::path::{PathId, ROOT};
+use crate::process::run_in_forked_children;
+use crate::watched;
 
 /// The runtime's function, and the agent's; 0 where there is none, or nobody has looked.
 static RUNTIME: AtomicUsize = AtomicUsize::new(0);
@@ -26,8 +30,25 @@ pub(crate) fn look_for_listeners() {
         if function.load(Relaxed) == 0 {
             // SAFETY: the name ends in NUL.
             let found = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };
+            if found.is_null() {
+                // SAFETY: takes what the program would find otherwise, who asked for nothing.
+                unsafe { libc::dlerror() };
+            }
             function.store(found as usize, Relaxed);
         }
+    }
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| run_in_forked_children(in_forked_child));
+}
+
+/// A forked child's stream is a new one. The runtime's own handler, which begins it, was there before: handlers run in the order in which they came.
+unsafe extern "C" fn in_forked_child() {
+    if live().is_some() {
+        let place = place_of_this_thread();
+        if place != ROOT {
+            region(place);
+        }
+        watched::tell_again();
     }
 }
 

@@ -2,10 +2,9 @@
 #![allow(unsafe_code)] // called by the program
 
 use std::ffi::{CStr, c_char, c_void};
-use std::sync::{Mutex, MutexGuard, Once};
+use std::sync::{Mutex, MutexGuard};
 
-use crate::live::{held, live, locked};
-use crate::process::run_in_forked_children;
+use crate::live::{Counting, held, live, locked};
 use crate::profile::Watched;
 use crate::traced;
 
@@ -24,15 +23,9 @@ pub(crate) fn watches() -> Option<MutexGuard<'static, Watches>> {
     held(&WATCHES)
 }
 
-/// A forked child's stream is a new one, which is told what is watched. To be called once the runtime's own handler is there, which begins
-/// that stream: handlers of children run in the order in which they came.
-fn tell_forked_children() {
-    static ONCE: Once = Once::new();
-    ONCE.call_once(|| run_in_forked_children(in_forked_child));
-}
-
-unsafe extern "C" fn in_forked_child() {
-    let Some(watches) = live().and_then(|_| watches()) else { return };
+/// Tells the stream of a forked child what its parent watches.
+pub(crate) fn tell_again() {
+    let Some(watches) = watches() else { return };
     for (number, watched) in (0..).zip(&watches.all).filter(|(_, watched)| watched.until_ns == u64::MAX) {
         traced::watch(watched.start, watched.bytes, number);
     }
@@ -45,6 +38,9 @@ unsafe extern "C" fn in_forked_child() {
 #[unsafe(no_mangle)]
 unsafe extern "C" fn slimline_watch(start: *const c_void, bytes: usize, name: *const c_char) {
     let Some(live) = live() else { return };
+    let Some(_counting) = Counting::begin(live) else { return };
+    // Before anything is locked: whoever loads a library may watch, and the loader has a lock of its own.
+    traced::look_for_listeners();
     let name = match name.is_null() {
         true => String::new(),
         // SAFETY: promised by the caller.
@@ -54,8 +50,6 @@ unsafe extern "C" fn slimline_watch(start: *const c_void, bytes: usize, name: *c
     let watched = Watched { start, bytes, name, from_ns, until_ns: u64::MAX };
     let mut watches = locked(&WATCHES);
     let number = watches.all.len() as u32;
-    traced::look_for_listeners();
-    tell_forked_children();
     traced::watch(watched.start, watched.bytes, number);
     watches.all.push(watched);
 }
@@ -64,6 +58,7 @@ unsafe extern "C" fn slimline_watch(start: *const c_void, bytes: usize, name: *c
 #[unsafe(no_mangle)]
 extern "C" fn slimline_unwatch(start: *const c_void) {
     let Some(live) = live() else { return };
+    let Some(_counting) = Counting::begin(live) else { return };
     let Watches { all, unknown_ends } = &mut *locked(&WATCHES);
     match all.iter().rposition(|watched| watched.until_ns == u64::MAX && watched.start == start as u64) {
         Some(number) => {

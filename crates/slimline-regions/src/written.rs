@@ -26,12 +26,17 @@ const BUFFER_BYTES: usize = 4096;
 pub(crate) fn write(live: &'static Live, process: u32) {
     let (Some(paths), Some(threads)) = (held(&live.paths), held(&live.threads)) else { return };
     let now_ns = live.now_ns();
-    let mut lost_threads = 0;
+    let (mut lost_threads, mut lost_steps) = (0, 0);
+    let (began_ns, duration_ns) = live.lifetime(now_ns);
     let mut has_rows = false;
     for thread in threads.iter() {
         match held(&thread.counts) {
             Some(mut counts) => {
                 counts.stack.finish(now_ns);
+                if let Some(steps) = &mut counts.steps {
+                    steps.flush();
+                    lost_steps += steps.lost;
+                }
                 has_rows |= counts.stack.rows().next().is_some();
             }
             None => lost_threads += 1,
@@ -51,9 +56,11 @@ pub(crate) fn write(live: &'static Live, process: u32) {
     let buffered = Buffered { file, bytes: out, length: 0 };
     let ended = Ended {
         process,
-        began_ns: live.began_ns,
+        began_ns,
         unknown_ends: live.unknown_ends.load(Relaxed),
-        duration_ns: now_ns,
+        lost_steps,
+        lost_events: live.lost_events.load(Relaxed),
+        duration_ns,
         cost: live.cost(),
         lost_threads,
         paths: &paths,
@@ -83,6 +90,8 @@ struct Ended<'a> {
     began_ns: u64,
     duration_ns: u64,
     unknown_ends: u64,
+    lost_steps: u64,
+    lost_events: u64,
     cost: Option<Cost>,
     lost_threads: u64,
     paths: &'a Paths,
@@ -98,6 +107,8 @@ fn lines(ended: &Ended, to: Buffered, line: &mut [u8; LINE_BYTES]) -> fmt::Resul
         writer.unwatched(watches.unknown_ends)?;
     }
     writer.unbegun(ended.unknown_ends)?;
+    writer.unwritten(ended.lost_steps)?;
+    writer.uncounted(ended.lost_events)?;
     mappings(&mut writer, line)?;
     for thread in ended.threads {
         writer.thread(Thread { number: thread.number, kernel_id: thread.kernel_id.load(Relaxed) })?;

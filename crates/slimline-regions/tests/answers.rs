@@ -240,6 +240,8 @@ fn written() -> Profile {
         began_ns: 3,
         unknown_unwatches: 3,
         unknown_ends: 2,
+        lost_steps: 1,
+        lost_events: 4,
         mappings: vec![Mapping {
             start: 0x40_1000,
             end: 0x40_3000,
@@ -267,7 +269,7 @@ fn what_is_written_is_read() {
     assert_eq!(read(profile.written().as_bytes()), Ok(profile.clone()));
     let two = profile.written() + &Profile::default().written();
     assert_eq!(read_all(two.as_bytes()), Ok(vec![profile.clone(), Profile::default()]));
-    assert_eq!(read_all(&two.as_bytes()[..two.len() - 1]), Err(ReadError::Line(5)));
+    assert_eq!(read_all(&two.as_bytes()[..two.len() - 1]), Err(ReadError::Line(7)));
     assert_eq!(read_all(&two.as_bytes()[..two.len() - "end 3\n".len()]), Err(ReadError::CutOff));
     assert_eq!(read_all(b""), Err(ReadError::NoProfile));
     assert_eq!(profile.locate(0x40_1234), Some(("/a b/program", 0x1234)));
@@ -322,12 +324,12 @@ fn what_is_no_profile_is_told() {
     assert_eq!((read_first.began_ns, read_first.watched[0].from_ns, read_first.watched[0].until_ns), (0, 0, u64::MAX));
     assert_eq!(read_first.watched[0].name, "a b");
     let changed = |from: &str, to: &str| read(whole.replace(from, to).as_bytes());
-    assert_eq!(changed("path 1 section", "path 9 section"), Err(ReadError::Line(14)));
-    assert_eq!(changed("path 1 section", "path 1 flush"), Err(ReadError::Line(14)));
-    assert_eq!(changed("row 3 1", "row 4 1"), Err(ReadError::Line(16)));
-    assert_eq!(changed("row 3 1", "row 3 2"), Err(ReadError::Line(16)));
-    assert_eq!(changed("\nend 16\n", "\nend 15\n"), Err(ReadError::Line(17)));
-    assert_eq!(changed("\nend 16\n", "\nend 16\nend 17\n"), Err(ReadError::Line(17)));
+    assert_eq!(changed("path 1 section", "path 9 section"), Err(ReadError::Line(16)));
+    assert_eq!(changed("path 1 section", "path 1 flush"), Err(ReadError::Line(16)));
+    assert_eq!(changed("row 3 1", "row 4 1"), Err(ReadError::Line(18)));
+    assert_eq!(changed("row 3 1", "row 3 2"), Err(ReadError::Line(18)));
+    assert_eq!(changed("\nend 18\n", "\nend 17\n"), Err(ReadError::Line(19)));
+    assert_eq!(changed("\nend 18\n", "\nend 18\nend 19\n"), Err(ReadError::Line(19)));
 }
 
 /// A loop of 100 executions within a region of one; an execution costs 30 ns inside and 50 ns outside.

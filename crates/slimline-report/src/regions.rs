@@ -402,7 +402,17 @@ fn each_process(profiles: Vec<Profile>, told: Accesses<'_>) -> Vec<(Profile, Opt
 
 /// What a profile lacks, in words.
 fn lost(profile: &Profile) -> Vec<String> {
-    let Profile { process, lost_regions, lost_threads, unknown_unwatches, unknown_ends, cost, .. } = profile;
+    let Profile {
+        process,
+        lost_regions,
+        lost_threads,
+        unknown_unwatches,
+        unknown_ends,
+        lost_steps,
+        lost_events,
+        cost,
+        ..
+    } = profile;
     let mut lost = Vec::new();
     if *lost_regions > 0 {
         lost.push(format!("process {process}: {lost_regions} regions too many to be told from those around them"));
@@ -412,6 +422,14 @@ fn lost(profile: &Profile) -> Vec<String> {
     }
     if *unknown_unwatches > 0 {
         lost.push(format!("process {process}: {unknown_unwatches} times slimline_unwatch of what is not watched"));
+    }
+    if *lost_events > 0 {
+        lost.push(format!("process {process}: {lost_events} begins and ends of regions within what counts others"));
+    }
+    if *lost_steps > 0 {
+        lost.push(format!(
+            "process {process}: {lost_steps} changes of regions that could not be written: samples behind them are told of those before"
+        ));
     }
     if *unknown_ends > 0 {
         lost.push(format!("process {process}: {unknown_ends} times slimline_region_end where no region had begun"));

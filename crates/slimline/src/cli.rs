@@ -175,7 +175,7 @@ pub(crate) struct Record {
     pub(crate) out_of_process: bool,
     /// Tell samples by OpenMP's regions and those that the program marks, too, and time these: `slimline regions`
     /// of the session shows which data each waits for
-    #[arg(long, conflicts_with_all = ["out_of_process", "pid"])]
+    #[arg(long, conflicts_with = "pid")]
     pub(crate) regions: bool,
     /// Sample processes that run already, until they end, Ctrl-C, or the end of COMMAND, which is not recorded then
     #[arg(short, long, value_name = "PID", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..))]

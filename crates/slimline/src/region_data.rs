@@ -8,11 +8,14 @@ use anyhow::{Context, bail, ensure};
 use slimline_analyze::full_trace::regions::{MemoryRange, RangeSource};
 use slimline_analyze::origins::{DataKind, Origins};
 use slimline_analyze::region_accesses::{Chosen, ChosenData, watched};
-use slimline_analyze::sampled_regions::TimedRange;
+use slimline_analyze::sampled_regions::{AttributedRegions, TimedRange};
 use slimline_regions::Profile;
 use slimline_report::regions::ChosenRow;
 
 use crate::cli;
+
+/// Data that a session is told by where none is asked for.
+const HOTTEST: usize = 5;
 
 /// Data that was asked for.
 #[derive(Debug, Default)]
@@ -89,6 +92,31 @@ impl Asked {
         asked.chain(watched).collect()
     }
 
+    /// The same with the data that was met most, where none was asked for.
+    pub(crate) fn or_hottest(self, found: &AttributedRegions) -> Self {
+        match self.names.is_empty() && self.memory.is_empty() {
+            true => Self { names: found.hottest(HOTTEST), ..self },
+            false => self,
+        }
+    }
+
+    /// The same without names of nothing that was met, and of variables in several files; and what is wrong with these, in words.
+    pub(crate) fn known(self, origins: &Origins) -> (Self, Vec<String>) {
+        let mut complaints = Vec::new();
+        let lacking: Vec<String> = origins.lacking(&self.names).into_iter().map(str::to_owned).collect();
+        if !lacking.is_empty() {
+            complaints.push(no_data("was accessed", &lacking, origins));
+        }
+        let mut names = self.names;
+        names.retain(|name| {
+            let is_known = !lacking.contains(name);
+            let ambiguous = is_known.then(|| is_one(origins, name).err()).flatten();
+            complaints.extend(ambiguous.as_ref().map(ToString::to_string));
+            is_known && ambiguous.is_none()
+        });
+        (Self { names, ..self }, complaints)
+    }
+
     /// All that is told apart: what was asked for by name, then ranges in the order in which accesses have them.
     ///
     /// # Errors
@@ -96,21 +124,16 @@ impl Asked {
     pub(crate) fn chosen(&self, origins: &Origins, seen: &str) -> anyhow::Result<Vec<Chosen>> {
         let lacking = origins.lacking(&self.names);
         if !lacking.is_empty() {
-            bail!("no data that {seen} is called {}: there is {}", lacking.join(" or "), origins.data_names());
+            let lacking: Vec<String> = lacking.into_iter().map(str::to_owned).collect();
+            bail!(no_data(seen, &lacking, origins));
         }
         self.names.iter().try_for_each(|name| is_one(origins, name))?;
         let named = self.names.iter().map(|name| Chosen::Named(name.clone()));
         Ok(named.chain((0..origins.ranges().len() as u32).map(Chosen::Memory)).collect())
     }
 
-    /// The same as reports have it, of what was found of each.
-    pub(crate) fn rows(
-        &self,
-        origins: &Origins,
-        found: &[ChosenData],
-        pids: &[(u32, u32)],
-        profiles: &[Profile],
-    ) -> Vec<ChosenRow> {
+    /// The same as reports have it, of what was found of each. Profiles are by the numbers of their processes.
+    pub(crate) fn rows(&self, origins: &Origins, found: &[ChosenData], profiles: &[(u32, Profile)]) -> Vec<ChosenRow> {
         let (of_names, of_memory) = found.split_at(self.names.len());
         let named = self.names.iter().zip(of_names).map(|(name, found)| ChosenRow::named(name, found));
         let watched: Vec<_> = watched(origins).collect();
@@ -118,8 +141,8 @@ impl Asked {
             let memory = (range.start, range.bytes);
             match watched.iter().find(|(of, ..)| *of == place) {
                 Some(&(_, process, number)) => {
-                    let pid = pids.iter().find(|(known, _)| *known == process).map_or(0, |(_, pid)| *pid);
-                    let profile = profiles.iter().find(|profile| profile.process == pid);
+                    let profile = profiles.iter().find(|(of, _)| *of == process).map(|(_, profile)| profile);
+                    let pid = profile.map_or(0, |profile| profile.process);
                     let name =
                         profile.and_then(|profile| profile.watched.get(number as usize)).map(|of| of.name.as_str());
                     let name = name
@@ -165,6 +188,10 @@ impl Asked {
         }
         doubts
     }
+}
+
+fn no_data(seen: &str, names: &[String], origins: &Origins) -> String {
+    format!("no data that {seen} is called {}: there is {}", names.join(" or "), origins.data_names())
 }
 
 /// What a variable has, with commas between.

@@ -98,6 +98,19 @@ fn samples_and_what_bursts_see_are_of_the_region_that_the_thread_is_in() {
 }
 
 #[test]
+fn what_accesses_no_memory_is_apart() {
+    let mut batches = batches(&[At { thread: 0, time_ms: 1, region: 5, a: 4096, b: None }]);
+    batches[0].kind[0] = AccessKind::NONE;
+    let mut regions = SampledRegions::new(TriggerCosts::default(), Vec::new());
+    batches.iter().for_each(|batch| regions.update(3, batch));
+    let attributed = regions.finish(&tables());
+    let found = attributed.find(&[Chosen::Named("a".to_owned())]);
+    let samples: Vec<(Accessor, u64)> = found.accesses.iter().map(|(who, of)| (*who, of.samples())).collect();
+    assert_eq!(samples, [(by(40, 5, Some(0)), 0), (by(40, 5, Some(1)), 1)]);
+    assert!(attributed.hottest(9).is_empty());
+}
+
+#[test]
 fn memory_is_told_while_it_is_watched_and_in_its_process() {
     let at = |time_ms| At { thread: 0, time_ms, region: 1, a: 4096, b: None };
     let range = |source, during_ms: Range<u64>| TimedRange {
@@ -129,7 +142,7 @@ fn a_walk_tells_how_many_loads_there_were() {
     };
     let samples: Vec<At> = (0..200).map(at).collect();
     let found = told(&samples, Vec::new(), &[Chosen::Named("a".to_owned())]);
-    let estimate = |path| found.accesses[&by(40, path, Some(0))].estimates().expect("a pace")[0];
+    let estimate = |path| found.accesses[&by(40, path, Some(0))].estimates().expect("a pace")[0].clone();
     for (path, truth) in [(1, 150e6), (2, 50e6)] {
         let (low, high) = estimate(path).interval();
         assert!(low < truth && truth < high, "{path}: {low} to {high}");
@@ -137,7 +150,7 @@ fn a_walk_tells_how_many_loads_there_were() {
     }
     let mut both = found.accesses[&by(40, 1, Some(0))].clone();
     both.add(&found.accesses[&by(40, 2, Some(0))]);
-    let [loads, stores, bytes] = both.estimates().expect("a pace").map(Estimate::value);
+    let [loads, stores, bytes] = both.estimates().expect("a pace").map(|of| of.value());
     assert!((loads / 200e6 - 1.0).abs() < 0.05 && stores == 0.0 && (bytes / loads - 8.0).abs() < 1e-9, "{loads}");
 }
 

@@ -37,7 +37,7 @@ fn counted(call: Call, count: fn(Call) -> usize) -> usize {
 
 entry! {
     GOMP_parallel => team::parallel;
-    GOMP_parallel_reductions => team::parallel;
+    GOMP_parallel_reductions => team::parallel_with_reductions;
     GOMP_parallel_loop_static => team::parallel_loop;
     GOMP_parallel_loop_dynamic => team::parallel_loop;
     GOMP_parallel_loop_guided => team::parallel_loop;

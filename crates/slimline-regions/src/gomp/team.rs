@@ -22,7 +22,10 @@ enum Within {
 }
 
 /// What [`in_team`] is given in the place of the program's data.
+#[repr(C)]
 struct Body {
+    /// That of the program's data, where the runtime looks at it: of reductions by tasks it is where these are registered.
+    first_word: usize,
     function: Function,
     data: *mut c_void,
     team: Arc<Team>,
@@ -31,19 +34,26 @@ struct Body {
 }
 
 pub(super) fn parallel(call: Call) -> usize {
-    fork(call, Within::Nothing)
+    fork(call, Within::Nothing, 0)
+}
+
+/// The runtime reads the first word of the data, and writes where that leads.
+pub(super) fn parallel_with_reductions(call: Call) -> usize {
+    // SAFETY: the program calls with data that begins with this word.
+    let first_word = unsafe { *(call.arguments[1] as *const usize) };
+    fork(call, Within::Nothing, first_word)
 }
 
 pub(super) fn parallel_loop(call: Call) -> usize {
-    fork(call, Within::Loop)
+    fork(call, Within::Loop, 0)
 }
 
 pub(super) fn parallel_sections(call: Call) -> usize {
-    fork(call, Within::Sections(call.arguments[3] as u64))
+    fork(call, Within::Sections(call.arguments[3] as u64), 0)
 }
 
 /// All of these have the function and its data first.
-fn fork(mut call: Call, within: Within) -> usize {
+fn fork(mut call: Call, within: Within, first_word: usize) -> usize {
     // The call has the line of what is before the construct as often as its own; the function that gcc made of the body begins with the construct's.
     // Places are behind the instruction that is meant.
     let place = call.arguments[0] as u64 + 1;
@@ -51,7 +61,7 @@ fn fork(mut call: Call, within: Within) -> usize {
     // SAFETY: the program calls with a function that takes its data.
     let function = unsafe { std::mem::transmute::<usize, Function>(call.arguments[0]) };
     let data = call.arguments[1] as *mut c_void;
-    let body = Body { function, data, team: Arc::clone(&team), within, place };
+    let body = Body { first_word, function, data, team: Arc::clone(&team), within, place };
     call.arguments[0] = in_team as Function as usize;
     call.arguments[1] = &raw const body as usize;
     // It returns when all threads are through, and the body with it.

@@ -12,6 +12,8 @@ use crate::kind::{Kind, Phase};
 use crate::live::{event, event_of, live};
 use crate::path::{PathId, Region};
 use crate::team::Team;
+use std::cell::UnsafeCell;
+
 use layout::{
     Data, Lookup, SCOPE_BEGIN, SetCallback, StartToolResult, TASK_CANCEL, TASK_COMPLETE, TASK_DETACH,
     TASK_EARLY_FULFILL, TASK_EXPLICIT, TASK_INITIAL, TASK_LATE_FULFILL, TASKWAIT_COMPLETE, callback, mutex, sync, work,
@@ -24,17 +26,17 @@ pub(crate) fn is_active() -> bool {
     IS_ACTIVE.load(Relaxed)
 }
 
-struct Result(StartToolResult);
-// SAFETY: functions and a number that nobody writes but the runtime, when it starts.
+struct Result(UnsafeCell<StartToolResult>);
+// SAFETY: the runtime alone looks at it and writes into it, when it starts.
 unsafe impl Sync for Result {}
 
-static RESULT: Result = Result(StartToolResult { initialize, finalize, tool: Data { value: 0 } });
+static RESULT: Result = Result(UnsafeCell::new(StartToolResult { initialize, finalize, tool: Data { value: 0 } }));
 
 /// Asked by the runtime when it starts. Null where nothing is to be told.
 #[unsafe(no_mangle)]
 extern "C" fn ompt_start_tool(_: c_uint, _: *const c_char) -> *const StartToolResult {
     // A program that gcc compiled, with libomp in libgomp's place: the addresses that OMPT told would be ours.
-    if live().is_none() || crate::gomp::is_active() { std::ptr::null() } else { &raw const RESULT.0 }
+    if live().is_none() || crate::gomp::is_active() { std::ptr::null() } else { RESULT.0.get() }
 }
 
 /// Not 0 where the tool stays.

@@ -47,3 +47,41 @@ fn without_a_directory_nothing_is_done() {
         command.env("LD_PRELOAD", library()).env("SLIMLINE_REGIONS", program.directory.path().join("none")).output();
     assert_eq!(output.unwrap().status.code(), Some(3));
 }
+
+/// Each thread of a team ends the process: the first one writes, and the others wait for it.
+#[test]
+fn several_threads_end_it_at_once() {
+    for compiler in COMPILERS {
+        let program = Program::new(compiler, "faults");
+        for _ in 0..10 {
+            let run = program.run_with(&[]);
+            assert_eq!(run.status.signal(), Some(11), "{compiler}");
+            assert_eq!((run.profiles.len(), run.others), (1, 0), "{compiler}");
+        }
+    }
+}
+
+#[test]
+fn events_within_events_are_lost_and_counted() {
+    let run = Program::new("gcc", "handlers").run_with(&[]);
+    assert_eq!((run.status.code(), &*run.output), (Some(0), "done\n"));
+    let profile = &run.profiles[0];
+    let count = |name: &str| {
+        let of_name =
+            |table: &slimline_regions::Table| table.region.place == slimline_regions::Place::Name(name.into());
+        profile.flat().iter().find(|table| of_name(table)).map_or(0, |table| table.sum.count)
+    };
+    assert_eq!(count("again and again"), 2_000_000);
+    // An end is lost with its begin.
+    assert!(profile.lost_events.is_multiple_of(2), "{}", profile.lost_events);
+    assert!(count("in a handler") + profile.lost_events > 0);
+}
+
+#[test]
+fn reductions_by_tasks_are_what_they_are_alone() {
+    for compiler in COMPILERS {
+        let run = Program::new(compiler, "reductions").run_with(&[]);
+        assert_eq!((run.status.code(), &*run.output), (Some(0), "45\n"), "{compiler}");
+        assert_eq!((run.profiles.len(), run.others), (1, 0), "{compiler}");
+    }
+}

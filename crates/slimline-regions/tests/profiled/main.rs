@@ -71,9 +71,13 @@ impl Program {
     }
 
     fn run(&self, argument: &str) -> Run {
+        self.run_with(&[argument])
+    }
+
+    fn run_with(&self, arguments: &[&str]) -> Run {
         let written = TempDir::new().unwrap();
         let output = Command::new(self.directory.path().join("program"))
-            .arg(argument)
+            .args(arguments)
             .env("LD_PRELOAD", library())
             .env("SLIMLINE_REGIONS", written.path())
             // Who waits sleeps: two processors would be kept from those who work by threads that turn round.

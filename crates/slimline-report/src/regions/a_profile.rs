@@ -14,6 +14,7 @@ use slimline_trace::access::{
     Access, AccessBatch, AccessKind, Evidence, GroupId, ObjectId, SampledAt, SiteId, ThreadId, WindowId,
 };
 use slimline_trace::address::Avma;
+use slimline_trace::session::WeightUnit;
 
 use super::{ChosenRow, RegionsReport, SampledProcess, SampledRegionsRun, TracedRegions};
 use crate::text::a_run::machine;
@@ -143,6 +144,12 @@ pub(crate) fn sampled(profile: Profile) -> RegionsReport {
     let chosen = [ChosenRow::named("a", &found.chosen[0])];
     let command = profile.run.as_ref().map(|run| run.command.clone()).unwrap_or_default();
     let processes = [SampledProcess { pid: profile.process, profile: Some(profile) }];
-    let run = SampledRegionsRun { found: &found, chosen: &chosen, processes: &processes, command: &command };
+    let run = SampledRegionsRun {
+        found: &found,
+        unit: WeightUnit::TimeNs,
+        chosen: &chosen,
+        processes: &processes,
+        command: &command,
+    };
     RegionsReport::sampled(Vec::new(), &run)
 }

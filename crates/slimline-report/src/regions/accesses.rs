@@ -33,7 +33,8 @@ impl RegionData {
 /// What one of the chosen is called.
 pub(super) fn chosen_name(all: &[ChosenRow], chosen: Option<usize>) -> &str {
     match chosen {
-        Some(place) => all.get(place).map_or("", |chosen| &chosen.name),
+        // Of samples: what computes or waits is no data's.
+        Some(place) => all.get(place).map_or("no access", |chosen| &chosen.name),
         None if all.is_empty() => "all data",
         None => "other data",
     }
@@ -113,7 +114,8 @@ impl ChosenRow {
 /// What is told of chosen data, or of other data, in one place.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct ByData<C> {
-    /// Which of the chosen; none of data that is none of them.
+    /// Which of the chosen; none of data that is none of them. Of samples, one more than there are stands for what accesses no memory: it computes,
+    /// or waits.
     pub chosen: Option<usize>,
     /// By thread, as times are; none of threads that met no region.
     pub threads: Vec<(Option<u32>, C)>,

@@ -7,6 +7,7 @@ use slimline_analyze::region_accesses::Accessor;
 use slimline_analyze::sampled_regions::{Estimate, SampledAccesses, SampledRegionFindings};
 use slimline_analyze::share::Share;
 use slimline_regions::Profile;
+use slimline_trace::session::WeightUnit;
 
 use super::accesses::{ByData, ChosenRow, Sum, chosen_name};
 use crate::simulation::csv_cell;
@@ -17,8 +18,12 @@ use crate::view::Interval;
 pub struct SampledData {
     /// Samples that weigh.
     pub samples: u64,
-    /// Their weight: user time of all threads, in nanoseconds.
-    pub time_ns: u64,
+    /// What they weigh: the name of the unit.
+    pub unit: &'static str,
+    /// What that is a share of, in a word.
+    pub noun: &'static str,
+    /// Their weight.
+    pub weight: u64,
     /// Accesses that bursts saw.
     pub seen_accesses: u64,
     /// Bursts that saw any.
@@ -58,8 +63,8 @@ impl From<&Estimate> for Estimated {
 pub struct SampledCounts {
     /// Samples that it rests on.
     pub samples: u64,
-    /// User time in nanoseconds.
-    pub time_ns: Estimated,
+    /// Their weight; of a clock, user time in nanoseconds.
+    pub weight: Estimated,
     /// Share of the accesses that bursts saw.
     pub access_share: f64,
     /// Its 95 % interval.
@@ -81,7 +86,7 @@ pub type DataSamples = ByData<SampledCounts>;
 
 impl DataSamples {
     /// Columns behind those that say where.
-    pub(super) const CSV: &str = "data,within,samples,time_ns,time_ns_low,time_ns_high,access_share,access_share_low,access_share_high,seen_loads,\
+    pub(super) const CSV: &str = "data,within,samples,weight,weight_low,weight_high,access_share,access_share_low,access_share_high,seen_loads,\
                                   seen_stores,loads,loads_low,loads_high,stores,stores_low,stores_high,bytes,bytes_low,bytes_high";
 
     /// A line for each thread, behind what is the same in all.
@@ -90,14 +95,13 @@ impl DataSamples {
         let mut out = String::new();
         for (thread, counts) in &self.threads {
             let thread = thread.map(|thread| thread.to_string()).unwrap_or_default();
-            let SampledCounts {
-                samples, time_ns, access_share, access_share_interval, seen_loads, seen_stores, ..
-            } = counts;
+            let SampledCounts { samples, weight, access_share, access_share_interval, seen_loads, seen_stores, .. } =
+                counts;
             let estimates = [counts.loads, counts.stores, counts.bytes].map(|of| match of {
                 Some(Estimated { value, low, high }) => format!("{value:.0},{low:.0},{high:.0}"),
                 None => ",,".to_owned(),
             });
-            let Estimated { value, low, high } = time_ns;
+            let Estimated { value, low, high } = weight;
             out += &format!("{start},{thread},{name},{within},{samples},{value:.0},{low:.0},{high:.0},");
             let Interval { low, high } = access_share_interval;
             out += &format!("{access_share},{low},{high},{seen_loads},{seen_stores},{}\n", estimates.join(","));
@@ -126,6 +130,8 @@ pub struct SampledProcess {
 pub struct SampledRegionsRun<'a> {
     /// What they tell.
     pub found: &'a SampledRegionFindings,
+    /// What samples weigh.
+    pub unit: WeightUnit,
     /// What was chosen, as accessors have it.
     pub chosen: &'a [ChosenRow],
     /// Its processes, by the numbers that accessors have for them.
@@ -140,7 +146,9 @@ impl SampledRegionsRun<'_> {
         let whole = &self.found.whole;
         SampledData {
             samples: whole.samples,
-            time_ns: whole.weight,
+            unit: self.unit.name(),
+            noun: self.unit.noun(),
+            weight: whole.weight,
             seen_accesses,
             bursts,
             chosen: self.chosen.to_vec(),
@@ -155,17 +163,17 @@ impl SampledRegionsRun<'_> {
     }
 
     pub(super) fn shown(&self, of: &SampledAccesses) -> SampledCounts {
-        let whole_ns = self.found.whole.weight as f64;
+        let whole = self.found.whole.weight as f64;
         let Share { value, low, high, samples } = self.found.weight_share(of);
-        let [value, low, high] = [value, low, high].map(|share| share * whole_ns);
+        let [value, low, high] = [value, low, high].map(|share| share * whole);
         let accesses = self.found.access_share(of);
         let [loads, stores, bytes] = match of.estimates() {
-            Some(all) => all.map(|of| Some(of.into())),
+            Some(all) => all.map(|of| Some((&of).into())),
             None => [None; 3],
         };
         SampledCounts {
             samples,
-            time_ns: Estimated { value, low, high },
+            weight: Estimated { value, low, high },
             access_share: accesses.value,
             access_share_interval: Interval { low: accesses.low, high: accesses.high },
             seen_loads: of.seen_loads,

@@ -39,7 +39,7 @@ pub use self::placement::placement;
 pub use self::regions::regions;
 pub(crate) use self::regions::{
     compared_run, counted, ended, estimated, place as region_place, sampled_words, title as region_title,
-    unit as unit_of_times,
+    unit as unit_of_times, weight,
 };
 pub use self::reuse::reuse;
 pub use self::sharing::sharing;

@@ -2,7 +2,7 @@
 
 mod samples;
 
-pub(crate) use self::samples::{estimated, sampled_words};
+pub(crate) use self::samples::{estimated, sampled_words, weight};
 
 use std::fmt::{self, Write};
 

@@ -68,8 +68,8 @@ pub use writer::{NewRows, ProcessWriter, SessionWriter, check_output_directory, 
 use crate::access::WindowId;
 use crate::regular_file::read_regular;
 use crate::tables::{
-    Accesses, Blocks, Mappings, Names, Paths, Ranges, Sample, Samples, StackFrames, StackRow, Stacks, Table,
-    TableError, Threads,
+    Accesses, Blocks, Mappings, Names, Paths, Ranges, RegionSteps, Sample, Samples, StackFrames, StackRow, Stacks,
+    Table, TableError, Threads, whole_table,
 };
 use manifest::{Manifest, manifest_path, table_path};
 
@@ -87,6 +87,10 @@ pub const HEADER_FILE: &str = "session.json";
 pub const DEFAULT_DIRECTORY: &str = "slimline.data";
 /// Bytes of `session.json` and of a manifest: a hundred thousand processes.
 const MOST_TEXT_BYTES: u64 = 256 << 20;
+/// File in a process's directory of where its threads were.
+pub const REGION_STEPS_FILE: &str = "region-steps.parquet";
+/// Bytes of it: a hundred million changes, or so.
+const MOST_STEPS_BYTES: u64 = 1 << 30;
 /// File name of the ranges alive; the table is the same as that of the dead ones.
 const LIVE_RANGES: &str = "live-ranges";
 /// File name of the mappings that have gone; the table is the same as that of the others.
@@ -207,6 +211,8 @@ pub struct Process {
     pub paths: Paths,
     /// What an imported file says of addresses by itself.
     pub names: Names,
+    /// Where its threads were, where it was sampled from outside and told that.
+    pub region_steps: RegionSteps,
 }
 
 impl Process {
@@ -219,6 +225,7 @@ impl Process {
             threads: Threads::default(),
             paths: Paths::default(),
             names: Names::default(),
+            region_steps: RegionSteps::default(),
             directory,
         };
         let directory = &process.directory;
@@ -248,6 +255,11 @@ impl Process {
                 process.names = manifest.table(directory, number, Names::NAME)?;
             }
         }
+        let steps = directory.join(REGION_STEPS_FILE);
+        if steps.is_file() {
+            let content = read_regular(&steps, MOST_STEPS_BYTES).map_err(SessionError::io(&steps))?;
+            process.region_steps = whole_table::<RegionSteps>(content).map_err(SessionError::table(&steps))?.sorted();
+        }
         let is_missing = |stack: &StackRow| stack.index() >= process.stacks.len();
         if process.ranges.stack.iter().flatten().any(is_missing) || process.paths.stack.iter().any(is_missing) {
             return Err(SessionError::damaged(directory, "a row names a call path that does not exist"));
@@ -273,7 +285,7 @@ impl Process {
         let directory = &self.directory;
         let manifest = Manifest::read(directory, number)?
             .ok_or_else(|| SessionError::MissingFile(manifest_path(directory, number)))?;
-        let part = Part {
+        let mut part = Part {
             first_window: manifest.first_window,
             blocks: manifest.table(directory, number, Blocks::NAME)?,
             samples: manifest.table(directory, number, Samples::NAME)?,
@@ -283,6 +295,9 @@ impl Process {
         part.check_blocks(self).map_err(SessionError::table(&file(Blocks::NAME)))?;
         part.check_samples(self).map_err(SessionError::table(&file(Samples::NAME)))?;
         part.check_accesses().map_err(SessionError::table(&file(Accesses::NAME)))?;
+        if !self.region_steps.is_empty() {
+            part.place(&self.region_steps, &self.threads);
+        }
         Ok(part)
     }
 }
@@ -306,6 +321,15 @@ impl Part {
             let id = WindowId(self.first_window + row as u32);
             Window { id, sample: self.samples.row(row), accesses }
         })
+    }
+
+    /// Says of each sample in which region its thread was.
+    fn place(&mut self, steps: &RegionSteps, threads: &Threads) {
+        let samples = &mut self.samples;
+        let rows = samples.within.iter_mut().zip(&samples.thread).zip(&samples.time_ns);
+        for ((within, thread), time_ns) in rows {
+            within.region = steps.region_at(threads.tid[thread.index()], *time_ns);
+        }
     }
 
     fn check_blocks(&self, process: &Process) -> Result<(), TableError> {

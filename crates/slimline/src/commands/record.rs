@@ -3,12 +3,17 @@
 use std::collections::BTreeSet;
 use std::env;
 use std::ffi::OsString;
+use std::fs;
 use std::path::PathBuf;
 
 use anyhow::Context;
 use slimline_collect::{AllocatorCall, CollectorChoice, Outcome, RecordOptions};
 use slimline_report::why_no_samples;
-use slimline_trace::session::{FoundAllocator, REGIONS_FILE, Rank, Unlooked, earlier_session, place_of_rank};
+use slimline_trace::session::{
+    FoundAllocator, REGION_STEPS_FILE, REGIONS_FILE, Rank, Unlooked, earlier_session, place_of_rank,
+};
+
+use slimline_trace::tables::Table as _;
 
 use crate::cli::{self, Collector, Frequency};
 use crate::configuration::{self, Configuration};
@@ -55,8 +60,17 @@ pub(crate) fn record(options: &cli::Record) -> anyhow::Result<Outcome> {
     Ok(outcome)
 }
 
-/// Puts profiles of regions beside the samples of their processes, with where their code is in the source.
+/// Puts profiles of regions beside the samples of their processes, with where their code is in the source, and where their threads were.
 fn with_regions(mut outcome: Outcome, options: &cli::Record) -> Outcome {
+    for (pid, steps) in std::mem::take(&mut outcome.region_steps) {
+        let Some(process) = outcome.info.processes.iter().rfind(|process| process.pid == pid) else { continue };
+        let place = outcome.directory.join(&process.directory).join(REGION_STEPS_FILE);
+        let written =
+            steps.to_parquet().map_err(anyhow::Error::from).and_then(|content| Ok(fs::write(place, content)?));
+        if let Err(error) = written {
+            outcome.info.stopped_early.get_or_insert(format!("regions of samples could not be written ({error:#})"));
+        }
+    }
     let Taken { profiles, missing } = Taken::of(&outcome.profiles, outcome.end(), &options.command);
     missing.iter().for_each(|what| say(format_args!("slimline: missing: {what}")));
     if profiles.is_empty() {

@@ -38,7 +38,7 @@ pub(crate) fn run(options: &cli::Regions) -> anyhow::Result<u8> {
         check_unasked(&options.collecting, "a trace")?;
         let place = ReportPlace::open(options.report.as_deref(), false)?;
         let accesses = AccessInput::written(input, false);
-        return counted(options, place, &asked, &accesses, beside);
+        return counted(options, place, asked, &accesses, beside);
     }
     if let Some(input) = options.profile.as_deref().filter(|input| is_session(input)) {
         check_unasked(&options.collecting, "a session")?;
@@ -46,7 +46,7 @@ pub(crate) fn run(options: &cli::Regions) -> anyhow::Result<u8> {
             bail!("--machine: samples are not simulated: trace the program (slimline trace --regions -o DIR)");
         }
         let place = ReportPlace::open(options.report.as_deref(), false)?;
-        return sampled(options, place, &asked, input, beside);
+        return sampled(options, place, asked, input, beside);
     }
     if let Some(kept) = &options.profile {
         if asked.is_any() {
@@ -65,7 +65,7 @@ pub(crate) fn run(options: &cli::Regions) -> anyhow::Result<u8> {
         }
         let place = ReportPlace::open(options.report.as_deref(), true)?;
         let accesses = AccessInput::run(&options.command, &options.collecting);
-        return counted(options, place, &asked, &accesses, beside);
+        return counted(options, place, asked, &accesses, beside);
     }
     check_unasked(&options.collecting, "times alone")?;
     timed(options, beside)
@@ -95,7 +95,10 @@ fn timed(options: &cli::Regions, beside: impl FnOnce(RegionsReport) -> RegionsRe
     }
     if profiles.is_empty() {
         missing.iter().for_each(|what| say(format_args!("slimline: missing: {what}")));
-        say(format_args!("slimline: {NO_REGION}"));
+        // Where something is missing that may be why.
+        if missing.is_empty() {
+            say(format_args!("slimline: {NO_REGION}"));
+        }
         outcome.exit(true);
     }
     let kept = options.output.as_deref().map_or(Ok(()), |output| region_profiles::keep(output, &profiles));
@@ -129,7 +132,7 @@ fn check_output(output: &Path) -> anyhow::Result<()> {
 fn counted(
     options: &cli::Regions,
     place: ReportPlace,
-    asked: &Asked,
+    asked: Asked,
     input: &AccessInput,
     beside: impl FnOnce(RegionsReport) -> RegionsReport,
 ) -> anyhow::Result<u8> {
@@ -147,9 +150,18 @@ fn counted(
         };
         missing.extend(trace.missing);
         missing.extend(asked.doubts(&profiles));
+        // A program that has run would have to run again for a name that is misspelt.
+        let (asked, complaints) = match ended.outcome() {
+            Some(_) => asked.known(&origins),
+            None => (asked, Vec::new()),
+        };
+        missing.extend(complaints.iter().cloned());
         let chosen = asked.chosen(&origins, "was accessed")?;
         let (accesses, found) = region_accesses(&outcome, &origins, (&extents, &bytes), &chosen);
-        let rows = asked.rows(&origins, &found, &pids, &profiles);
+        let of_pid = |pid: u32| profiles.iter().find(|profile| profile.process == pid).cloned();
+        let by_process: Vec<(u32, Profile)> =
+            pids.iter().filter_map(|&(process, pid)| Some((process, of_pid(pid)?))).collect();
+        let rows = asked.rows(&origins, &found, &by_process);
         let traced = TracedRegions {
             machine: outcome.machine(),
             cycles: outcome.total().cycles,
@@ -158,7 +170,8 @@ fn counted(
             pids: &pids,
             command: &trace.command,
         };
-        shown(options, place, &beside(RegionsReport::traced(profiles, missing, &traced)))
+        shown(options, place, &beside(RegionsReport::traced(profiles, missing, &traced)))?;
+        if complaints.is_empty() { Ok(()) } else { bail!(complaints.join("; ")) }
     };
     ended.status(report())
 }
@@ -167,7 +180,7 @@ fn counted(
 fn sampled(
     options: &cli::Regions,
     place: ReportPlace,
-    asked: &Asked,
+    asked: Asked,
     directory: &Path,
     beside: impl FnOnce(RegionsReport) -> RegionsReport,
 ) -> anyhow::Result<u8> {
@@ -175,24 +188,32 @@ fn sampled(
     let info = session.info();
     let profiles = info.processes.iter().map(|process| pipeline::regions_of(&session, process));
     let profiles: Vec<Option<Profile>> = profiles.collect::<anyhow::Result<_>>()?;
-    let mut missing = Vec::new();
     if profiles.iter().all(Option::is_none) {
-        missing
-            .push("regions: the session was recorded without (slimline record --regions), or none was met".to_owned());
+        bail!("{}: no regions were recorded, or none was met: slimline record --regions", directory.display());
     }
+    let mut missing = Vec::new();
     if !info.complete {
         missing.push("the recording was cut off: what came after is not known".to_owned());
     }
     let found = pipeline::regions(&session, asked.timed_ranges(&profiles))?;
-    let known: Vec<Profile> = profiles.iter().flatten().cloned().collect();
-    missing.extend(asked.doubts(&known));
+    let known: Vec<(u32, Profile)> =
+        (0..).zip(&profiles).filter_map(|(process, profile)| Some((process, profile.clone()?))).collect();
+    let all: Vec<Profile> = known.iter().map(|(_, profile)| profile.clone()).collect();
+    missing.extend(asked.doubts(&all));
+    let asked = asked.or_hottest(&found);
     let chosen = asked.chosen(found.origins(), "samples or bursts met")?;
-    let pids: Vec<(u32, u32)> = (0..).zip(info.processes.iter().map(|process| process.pid)).collect();
-    let processes = pids.iter().zip(profiles).map(|((_, pid), profile)| SampledProcess { pid: *pid, profile });
-    let processes: Vec<SampledProcess> = processes.collect();
+    let processes = info.processes.iter().zip(profiles);
+    let processes: Vec<SampledProcess> =
+        processes.map(|(process, profile)| SampledProcess { pid: process.pid, profile }).collect();
     let sums = found.find(&chosen);
-    let rows = asked.rows(found.origins(), &sums.chosen, &pids, &known);
-    let run = SampledRegionsRun { found: &sums, chosen: &rows, processes: &processes, command: &info.command };
+    let rows = asked.rows(found.origins(), &sums.chosen, &known);
+    let run = SampledRegionsRun {
+        found: &sums,
+        unit: info.collector.weight,
+        chosen: &rows,
+        processes: &processes,
+        command: &info.command,
+    };
     shown(options, place, &beside(RegionsReport::sampled(missing, &run)))?;
     Ok(0)
 }

@@ -332,6 +332,9 @@ fn a_variable_in_two_files_is_told() {
     assert_eq!(output.status.code(), Some(2));
     assert!(text(&output.stderr).contains("grid: is a variable in "), "{}", text(&output.stderr));
     assert!(text(&output.stderr).trim_end().ends_with(": one.c:grid names one"), "{}", text(&output.stderr));
+    // The program has run: what else there is, is told.
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(report["missing"].as_array().unwrap().len(), 1, "{report}");
     let report = json(&run("one.c:grid"));
     let outside = &report["processes"][0]["outside_accesses"];
     assert_eq!((&outside[0]["chosen"], &outside[0]["sum"]["loads"]), (&0.into(), &200.into()), "{outside}");

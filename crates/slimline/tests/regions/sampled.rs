@@ -119,6 +119,12 @@ fn children_have_regions_of_their_own_and_end_by_exit_of_both_libraries() {
         .unwrap();
     let said = text(&output.stdout);
     assert!(said.contains("parallel program.c:9 multiply") && said.contains("outside of regions"), "{said}");
+    let output = regions(directory.path(), &["child.data", "--data", "nothing"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains("no data that samples or bursts met is called nothing: there is "));
+    // Without any names the data that was met most is told.
+    let chosen = told(directory.path(), &["child.data"])["sampled"]["chosen"].clone();
+    assert!(chosen.as_array().unwrap().iter().any(|row| row["name"] == "a"), "{chosen}");
     // `_exit` was the end of the child for the agent, too.
     let info: Value =
         serde_json::from_slice(&fs::read(directory.path().join("child.data/session.json")).unwrap()).unwrap();
@@ -133,16 +139,13 @@ fn sessions_without_regions_say_so() {
     let output = command.args(["record", "--", "./program"]).current_dir(directory.path()).output().unwrap();
     assert_eq!(output.status.code(), Some(3), "{}", text(&output.stderr));
     let output = regions(directory.path(), &["slimline.data"]);
-    let said = text(&output.stdout);
-    assert!(said.contains("Missing: regions: the session was recorded without"), "{said}");
+    assert_eq!((output.status.code(), text(&output.stdout)), (Some(2), ""));
+    assert!(text(&output.stderr).contains("no regions were recorded, or none was met"), "{}", text(&output.stderr));
     let report = ["report", "--by", "region"];
     let output =
         Command::new(env!("CARGO_BIN_EXE_slimline")).args(report).current_dir(directory.path()).output().unwrap();
     assert_eq!((output.status.code(), text(&output.stdout)), (Some(2), ""));
     assert!(text(&output.stderr).contains("no regions were recorded, or none was met"));
-    let output = regions(directory.path(), &["slimline.data", "--data", "nothing"]);
-    assert_eq!(output.status.code(), Some(2));
-    assert!(text(&output.stderr).contains("no data that samples or bursts met is called nothing: there is "));
     let output = regions(directory.path(), &["slimline.data", "--machine", "host"]);
     assert_eq!((output.status.code(), text(&output.stdout)), (Some(2), ""));
     assert!(text(&output.stderr).contains("samples are not simulated"), "{}", text(&output.stderr));
@@ -155,6 +158,51 @@ fn programs_that_can_not_have_the_libraries_are_refused() {
     let output =
         command.args(["record", "--regions", "--", "./program"]).current_dir(directory.path()).output().unwrap();
     assert_eq!(output.status.code(), Some(2), "{}", text(&output.stderr));
-    assert!(text(&output.stderr).contains("--regions: samples are told by regions by libraries"));
+    assert!(text(&output.stderr).contains("--regions: the program itself tells where its threads are"));
     assert!(!directory.path().join("slimline.data").exists());
+}
+
+#[test]
+fn samples_from_outside_are_told_by_regions_too() {
+    let directory = compiled("gcc", MATRIX, &["-fopenmp"]);
+    recorded(directory.path(), &["--out-of-process", "-o", "outside.data", "--", "./program"]);
+    let report = told(directory.path(), &["outside.data", "--data", "a"]);
+    let samples = |of: &Value| of["sum"]["samples"].as_u64().unwrap();
+    let all = report["sampled"]["samples"].as_u64().unwrap();
+    let in_region: u64 = parallel(&report)["samples"].as_array().unwrap().iter().map(samples).sum();
+    // Setting up the matrix is outside.
+    assert!(in_region > all / 4 && in_region < all, "{in_region} of {all}");
+    assert_eq!(parallel(&report)["samples"][0]["threads"].as_array().unwrap().len() as u64, THREADS, "{report}");
+}
+
+/// A region that a child leaves which its parent entered, and one that waits for nothing.
+const FORKED: &str = r#"#include <sys/wait.h>
+#include <unistd.h>
+void slimline_region_begin(const char *) __attribute__((weak));
+void slimline_region_end(void) __attribute__((weak));
+static volatile double sink;
+static void work(void) { for (long i = 0; i < 200000000; i++) sink += i; }
+int main(void) {
+    if (slimline_region_begin) slimline_region_begin("around");
+    if (fork() == 0) {
+        if (slimline_region_end) slimline_region_end();
+        work();
+        _exit(0);
+    }
+    wait(0);
+    return 3;
+}
+"#;
+
+#[test]
+fn children_leave_regions_of_their_parents() {
+    let directory = compiled("gcc", FORKED, &[]);
+    recorded(directory.path(), &["--", "./program"]);
+    let report = told(directory.path(), &["slimline.data"]);
+    let child = report["processes"].as_array().unwrap().last().unwrap();
+    let samples =
+        |all: &Value| -> u64 { all.as_array().unwrap().iter().map(|of| of["sum"]["samples"].as_u64().unwrap()).sum() };
+    assert!(samples(&child["outside_samples"]) > 20, "{child}");
+    let inside: u64 = child["regions"].as_array().unwrap().iter().map(|row| samples(&row["samples"])).sum();
+    assert!(inside < 5, "{child}");
 }

@@ -4,14 +4,14 @@ use std::fmt::{self, Write};
 
 use crate::html::table::{Cell, Column, Table};
 use crate::regions::{DataSamples, Estimated, SampledCounts, SampledData};
-use crate::text::estimated;
-use crate::text::number::{RANGE, duration, range};
+use crate::text::number::{RANGE, range};
+use crate::text::{estimated, weight};
 
 pub(super) fn samples(out: &mut impl Write, caption: &str, all: &[DataSamples], data: &SampledData) -> fmt::Result {
     let columns = [
         Column::Text("TID"),
         Column::Number("samples"),
-        Column::Number("time"),
+        Column::Number(data.noun),
         Column::Number(RANGE),
         Column::Number("accesses"),
         Column::Number(RANGE),
@@ -25,23 +25,23 @@ pub(super) fn samples(out: &mut impl Write, caption: &str, all: &[DataSamples], 
         table.group(data.name(of.chosen));
         for (thread, counts) in &of.threads {
             let thread = thread.map_or_else(Cell::nothing, |thread| Cell::number(&thread.to_string(), thread));
-            table.row(&cells(thread, counts));
+            table.row(&cells(data, thread, counts));
         }
-        table.last(&cells(Cell::text("SUM"), &of.sum));
+        table.last(&cells(data, Cell::text("SUM"), &of.sum));
     }
     table.write(out)
 }
 
 /// Ranges are sorted by where they begin.
-fn cells(thread: Cell, counts: &SampledCounts) -> Vec<Cell> {
-    let SampledCounts { samples, time_ns, access_share, access_share_interval, loads, stores, .. } = counts;
-    let Estimated { value, low, high } = *time_ns;
-    let times = format!("{}–{}", duration(low as u64), duration(high as u64));
+fn cells(data: &SampledData, thread: Cell, counts: &SampledCounts) -> Vec<Cell> {
+    let SampledCounts { samples, weight: own, access_share, access_share_interval, loads, stores, .. } = counts;
+    let Estimated { value, low, high } = *own;
+    let ends = format!("{}–{}", weight(data, low), weight(data, high));
     let mut cells = vec![
         thread,
         Cell::count(*samples),
-        Cell::duration(value as u64),
-        Cell::number(&times, low),
+        Cell::number(&weight(data, value), value),
+        Cell::number(&ends, low),
         Cell::share(*access_share),
         Cell::number(&range(*access_share_interval), access_share_interval.low),
     ];

@@ -4,6 +4,7 @@ use std::cmp::Reverse;
 use std::fmt::{self, Write};
 
 use slimline_trace::escape::plain;
+use slimline_trace::session::WeightUnit;
 
 use super::{NAME_COLUMNS, PLACE_COLUMNS, chosen_rows, place, title};
 use crate::regions::{DataSamples, Estimated, RegionRow, RegionsProcess, SampledCounts, SampledData};
@@ -19,12 +20,13 @@ pub(super) fn head(out: &mut impl Write, data: &SampledData) -> fmt::Result {
 
 /// How much was sampled, and what is told of that.
 pub(crate) fn sampled_words(data: &SampledData) -> String {
-    let SampledData { samples, time_ns, seen_accesses, bursts, chosen: _ } = data;
+    let SampledData { samples, noun, seen_accesses, bursts, .. } = data;
+    let whole = if data.unit == WeightUnit::TimeNs.name() { "user time" } else { noun };
     format!(
-        "Sampled: {} for {} of user time, {} seen in {}. From–to: 95 times out of 100 it is there. Loads and stores (~) are \
+        "Sampled: {} for {} of {whole}, {} seen in {}. From–to: 95 times out of 100 it is there. Loads and stores (~) are \
          estimates by the pace of the code, and not given where that is not known.",
         plural(*samples, "sample"),
-        duration(*time_ns),
+        weight(data, data.weight as f64),
         plural_of(*seen_accesses, "access", "accesses"),
         plural(*bursts, "burst")
     )
@@ -36,13 +38,13 @@ pub(super) fn places(out: &mut impl Write, process: &RegionsProcess, data: &Samp
     let all = of_regions.chain([(None, &process.outside_samples)]);
     let mut places: Vec<(Option<&RegionRow>, &DataSamples)> =
         all.flat_map(|(row, all)| all.iter().map(move |of| (row, of))).collect();
-    places.sort_by_key(|(_, of)| (of.chosen.is_none(), of.chosen, Reverse(of.sum.time_ns.value as u64)));
-    writeln!(out, "\n{HEADING}Where time goes, by data{HEADING:#}")?;
+    places.sort_by_key(|(_, of)| (of.chosen.is_none(), of.chosen, Reverse(of.sum.weight.value as u64)));
+    writeln!(out, "\n{HEADING}Where {} goes, by data{HEADING:#}", data.noun)?;
     let columns = [
         Column::Shortened("data", NAME_COLUMNS),
         Column::Shortened("region", PLACE_COLUMNS - 6),
         Column::Number("samples"),
-        Column::Number("time"),
+        Column::Number(data.noun),
         Column::Number("share"),
         Column::Number("accesses"),
         Column::Number(RANGE),
@@ -56,13 +58,13 @@ pub(super) fn places(out: &mut impl Write, process: &RegionsProcess, data: &Samp
             hidden += 1;
             continue;
         }
-        let SampledCounts { samples, time_ns, access_share, access_share_interval, .. } = &of.sum;
+        let SampledCounts { samples, weight: own, access_share, access_share_interval, .. } = &of.sum;
         rows.push(vec![
             if first == 0 { plain(data.name(of.chosen)) } else { String::new() },
             row.map_or_else(|| "outside".to_owned(), |row| format!("{} {}", title(row), place(&row.at))),
             count(*samples),
-            duration(time_ns.value as u64),
-            percent(time_ns.value / data.time_ns.max(1) as f64),
+            weight(data, own.value),
+            percent(own.value / data.weight.max(1) as f64),
             percent(*access_share),
             range(*access_share_interval),
         ]);
@@ -80,7 +82,7 @@ pub(super) fn samples(out: &mut impl Write, all: &[DataSamples], data: &SampledD
         Column::Shortened("data", NAME_COLUMNS),
         Column::Number("TID"),
         Column::Number("samples"),
-        Column::Number("time"),
+        Column::Number(data.noun),
         Column::Number(RANGE),
         Column::Number("~loads"),
         Column::Number(RANGE),
@@ -91,9 +93,9 @@ pub(super) fn samples(out: &mut impl Write, all: &[DataSamples], data: &SampledD
     for of in all {
         let name = plain(data.name(of.chosen));
         let mut push = |name: &str, thread: String, counts: &SampledCounts| {
-            let SampledCounts { samples, time_ns, loads, stores, .. } = counts;
-            let mut cells = vec![name.to_owned(), thread, count(*samples), duration(time_ns.value as u64)];
-            cells.push(format!("{}–{}", duration(time_ns.low as u64), duration(time_ns.high as u64)));
+            let SampledCounts { samples, weight: own, loads, stores, .. } = counts;
+            let mut cells = vec![name.to_owned(), thread, count(*samples), weight(data, own.value)];
+            cells.push(format!("{}–{}", weight(data, own.low), weight(data, own.high)));
             for estimate in [loads, stores] {
                 cells.extend(estimate.as_ref().map_or_else(|| ["–".to_owned(), String::new()], estimated));
             }
@@ -106,6 +108,11 @@ pub(super) fn samples(out: &mut impl Write, all: &[DataSamples], data: &SampledD
         push("", "SUM".to_owned(), &of.sum);
     }
     rows.write(out, 2)
+}
+
+/// A weight of samples: a duration, where it is time.
+pub(crate) fn weight(data: &SampledData, weight: f64) -> String {
+    if data.unit == WeightUnit::TimeNs.name() { duration(weight as u64) } else { count(weight as u64) }
 }
 
 /// `36.1 M`, and `34.9–37.3`: in the unit of the number.
