@@ -43,7 +43,7 @@ pub struct PathId(pub u32);
 /// Outside of all regions.
 pub const ROOT: PathId = PathId(0);
 
-/// More paths than that are not told apart: each thread has a row of 88 bytes for each of them.
+/// More paths than that are not told apart: each thread has a row of [`Times`](crate::Times) for each of them.
 pub const MAX_PATHS: usize = 1 << 14;
 
 /// A path: its last region and the path before it.

@@ -142,9 +142,9 @@ impl Stack {
         self.phase(Kind::Parallel, Phase::Body, now_ns);
     }
 
-    /// Enters an explicit task, which the runtime knows as `task`, not 0.
-    pub fn begin_task(&mut self, path: Option<PathId>, task: usize, now_ns: u64) {
-        self.enter(path, Kind::Task, Entry::Execution, Phase::Body, now_ns);
+    /// Enters an explicit task, which the runtime knows as `task`, not 0; as a remainder where it was suspended.
+    pub fn begin_task(&mut self, path: Option<PathId>, entry: Entry, task: usize, now_ns: u64) {
+        self.enter(path, Kind::Task, entry, Phase::Body, now_ns);
         if let Some(frame) = self.frames.last_mut() {
             frame.task = task;
         }

@@ -160,7 +160,7 @@ fn tasks_are_no_waiting() {
     creator.enter(task, Kind::Task, Entry::Creation, Phase::Enter, 10);
     creator.exit(Kind::Task, 0, 11);
     creator.enter(wait, Kind::Taskwait, Entry::Execution, Phase::ExitBarrier, 20);
-    creator.begin_task(task, 77, 22);
+    creator.begin_task(task, Entry::Execution, 77, 22);
     assert!(creator.is_in_task(77) && !creator.is_in_task(78));
     creator.end_task(77, 32);
     creator.exit(Kind::Taskwait, 0, 35);
@@ -169,7 +169,7 @@ fn tasks_are_no_waiting() {
     creator.exit(Kind::Single, 0, 41);
     other.pass_over(Some(single), Kind::Single);
     assert_eq!(other.enter_barrier(1), Some(Kind::Single));
-    other.begin_task(task, 78, 5);
+    other.begin_task(task, Entry::Execution, 78, 5);
     other.end_task(78, 25);
     other.exit(Kind::Single, 0, 41);
     assert_eq!(other.enter_barrier(41), None, "it implies one");
@@ -193,8 +193,8 @@ fn recursion_counts_once() {
     let mut paths = Paths::new();
     let task = paths.child(ROOT, &Region::at(Kind::Task, 1));
     let mut stack = Stack::new();
-    stack.begin_task(task, 1, 0);
-    stack.begin_task(paths.child(stack.path(), &Region::at(Kind::Task, 1)), 2, 10);
+    stack.begin_task(task, Entry::Execution, 1, 0);
+    stack.begin_task(paths.child(stack.path(), &Region::at(Kind::Task, 1)), Entry::Execution, 2, 10);
     stack.end_task(2, 30);
     stack.end_task(1, 50);
     let (_, times) = stack.rows().next().unwrap();

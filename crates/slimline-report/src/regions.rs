@@ -104,7 +104,7 @@ pub struct SpeedUp {
     pub now: f64,
     /// The same without any overhead.
     pub without_overhead: f64,
-    /// The same with ever more threads (Amdahl): the rest is serial. None where nothing is.
+    /// The same with ever more threads (Amdahl): the rest is serial, and bodies of a critical section come one after the other. None where nothing is so.
     pub limit: Option<f64>,
 }
 
@@ -534,6 +534,11 @@ impl SpeedUp {
         let threads = profile.threads.len() as u64;
         let parallel_ns = analyzed.parallel_ns;
         let serial_ns = profile.duration_ns.saturating_sub(parallel_ns);
+        // Bodies of one such construct never run at the same time; those of several may.
+        let is_exclusive = |table: &&Table| matches!(table.region.kind, Kind::Critical | Kind::Atomic | Kind::Ordered);
+        let exclusive_ns = |table: &Table| table.sum.phase_ns(Phase::Body);
+        let one_by_one_ns = profile.flat().iter().filter(is_exclusive).map(exclusive_ns).max().unwrap_or(0);
+        let least_ns = serial_ns.saturating_add(one_by_one_ns);
         let one_thread = serial_ns.saturating_add(work_ns) as f64;
         let against = |ns: f64| if ns > 0.0 { one_thread / ns } else { 1.0 };
         Self {
@@ -542,7 +547,7 @@ impl SpeedUp {
             threads,
             now: against(profile.duration_ns as f64),
             without_overhead: against(serial_ns as f64 + work_ns as f64 / threads.max(1) as f64),
-            limit: (serial_ns > 0).then(|| against(serial_ns as f64)),
+            limit: (least_ns > 0).then(|| against(least_ns as f64)),
         }
     }
 }

@@ -138,8 +138,11 @@ fn marked(line: &str, form: Form) -> Option<&str> {
 /// Opari's directives that ask for nothing here: what they switch on and off is always on.
 const OTHERS: [&str; 4] = ["init", "finalize", "on", "off"];
 
-/// The directive that begins on the first of these lines: how many it has, and what it asks for with the text behind that word, or what is wrong.
-fn directive(lines: &[&str], form: Form) -> Option<(usize, Result<(Asked, String), String>)> {
+/// What a directive asks for, with the text behind that word; or what is wrong.
+type Read = Result<(Asked, String), String>;
+
+/// The directive that begins on the first of these lines: and how many it has.
+fn directive(lines: &[&str], form: Form) -> Option<(usize, Read)> {
     let mut text = marked(lines[0], form)?.trim_end().to_owned();
     if !text.starts_with([' ', '\t']) {
         return None;

@@ -183,7 +183,7 @@ unsafe extern "C" fn in_task(task: *mut c_void) {
     let head = unsafe { *task.cast::<Head>() };
     if let Some(mut event) = event() {
         let now_ns = event.now_ns;
-        event.stack().begin_task(head.path, task as usize, now_ns);
+        event.stack().begin_task(head.path, Entry::Execution, task as usize, now_ns);
     }
     // SAFETY: as the runtime would have called it, with the data behind our head.
     unsafe { (head.function)(task.byte_add(head.bytes)) };

@@ -1,5 +1,5 @@
 //! The part of OpenMP's tools interface that we use, as `omp-tools.h` of OpenMP 5.1 declares it.
-//! `tests/ompt.rs` compares the numbers with that header.
+//! `tests/profiled/header.rs` compares the numbers with that header.
 
 use std::ffi::{c_char, c_int, c_void};
 

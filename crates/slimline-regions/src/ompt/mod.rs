@@ -11,6 +11,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use crate::kind::{Kind, Phase};
 use crate::live::{event, event_of, live};
 use crate::path::{PathId, Region};
+use crate::stack::Entry;
 use crate::team::Team;
 use std::cell::UnsafeCell;
 
@@ -91,6 +92,8 @@ unsafe fn team_of(parallel: *const Data) -> Option<Arc<Team>> {
 
 /// What [`task_create`] leaves with an explicit task: that it is one, and its path.
 const IS_EXPLICIT: u64 = 1 << 32;
+/// And of one that was executed in part: going on is no execution.
+const HAS_BEGUN: u64 = 1 << 62;
 
 fn address(code: *const c_void) -> u64 {
     code as u64
@@ -297,8 +300,10 @@ unsafe extern "C" fn task_schedule(prior: *mut Data, status: c_int, next: *mut D
         event.stack().end_task(prior as usize, now_ns);
     }
     if is_explicit(next) && !event.stack().is_in_task(next as usize) {
-        // SAFETY: it is explicit, so not null.
-        let path = PathId(unsafe { (*next).value } as u32);
-        event.stack().begin_task((path.0 != 0).then_some(path), next as usize, now_ns);
+        // SAFETY: it is explicit, so not null, and nobody else executes it.
+        let word = unsafe { std::mem::replace(&mut (*next).value, (*next).value | HAS_BEGUN) };
+        let entry = if word & HAS_BEGUN == 0 { Entry::Execution } else { Entry::Remainder };
+        let path = PathId(word as u32);
+        event.stack().begin_task((path.0 != 0).then_some(path), entry, next as usize, now_ns);
     }
 }

@@ -122,3 +122,16 @@ fn combined_constructs() {
         }
     }
 }
+
+#[test]
+fn tasks_are_executed_once_however_often_they_are_suspended() {
+    for compiler in COMPILERS {
+        let run = Program::new(compiler, "untied").run_with(&[]);
+        assert_eq!(&*run.output, "100\n", "{compiler}");
+        let tables = run.profiles[0].flat();
+        let tasks = tables.iter().filter(|table| table.region.kind == Kind::Task);
+        let mut counts: Vec<u64> = tasks.map(|table| table.sum.count).collect();
+        counts.sort_unstable();
+        assert_eq!(counts, [1, 100], "{compiler}");
+    }
+}

@@ -20,6 +20,7 @@ use super::{CollectorOptions, rows};
         slimline regions --format html --report regions.html -- ./program    a page for a browser\n  \
         slimline regions --against before.regions -- ./program    what has changed\n  \
         slimline regions --data grid --data cell.mass -- ./program    accesses of these, too\n  \
+        slimline record --regions -- ./program && slimline regions slimline.data    samples, with error bars\n  \
         slimline trace --regions -o run.trace -- ./program && slimline regions run.trace --data grid\n\n\
         For programs of gcc (libgomp) and clang (LLVM's libomp), as they are: a library is preloaded that sees their calls \
         into OpenMP's runtime. Regions of your own are marked by slimline_region_begin(\"name\") and slimline_region_end() \
@@ -39,8 +40,8 @@ use super::{CollectorOptions, rows};
         ended, or to the file of --report."
 )]
 pub(crate) struct Regions {
-    /// What `slimline regions -o` or `slimline trace --regions -o` wrote
-    #[arg(value_name = "PROFILE|TRACE")]
+    /// What `slimline regions -o`, `slimline record --regions` or `slimline trace --regions -o` wrote
+    #[arg(value_name = "PROFILE|SESSION|TRACE")]
     pub(crate) profile: Option<PathBuf>,
     /// Functions of this name are regions, too, where the program was compiled with -finstrument-functions; `*` and `?` stand for
     /// others; may be repeated [default: all of those functions]
