@@ -9,10 +9,9 @@ use slimline_analyze::analysis::{Analysis, Pass};
 use slimline_analyze::findings::DataProfile;
 use slimline_attribute::tables::{Group, GroupKind, Site, Tables, Thread};
 use slimline_trace::access::{
-    Access, AccessBatch, AccessKind, Evidence, GroupId, ObjectId, SiteId, ThreadId, WindowId,
+    Access, AccessBatch, AccessKind, Evidence, GroupId, ObjectId, SiteId, Taken, ThreadId, WindowId,
 };
 use slimline_trace::address::Avma;
-use slimline_trace::served::Served;
 
 /// What a minute at 1 kHz gives: 60,000 samples with 115 accesses each.
 const WINDOWS: u32 = 60_000;
@@ -112,7 +111,7 @@ fn session() -> (Vec<AccessBatch>, Tables) {
                 evidence: if access == 0 { Evidence::Cost } else { Evidence::Execution },
             };
             match access {
-                0 => batch.push_sample(row, u64::from(window + 1) * 1_000_000, Served::UNKNOWN),
+                0 => batch.push_sample(row, Taken { cpu_ns: u64::from(window + 1) * 1_000_000, ..Taken::UNKNOWN }),
                 _ => batch.push(row),
             }
         }

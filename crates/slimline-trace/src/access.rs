@@ -85,6 +85,10 @@ id! {
     ThreadId
 }
 id! {
+    /// The functions that called where a sample was taken; a row of the table of call paths.
+    CallPathId
+}
+id! {
     /// A run of consecutive instructions of one thread in which every access was seen.
     WindowId
 }
@@ -160,8 +164,29 @@ pub struct AccessBatch {
     pub evidence: Vec<Evidence>,
     /// Of the rows with cost, in their order: CPU time of the thread when the sample was taken; 0 where not known.
     pub sample_cpu_ns: Vec<u64>,
+    /// Of the rows with cost, likewise: when the sample was taken, in the session's time; 0 where not known.
+    pub sample_time_ns: Vec<u64>,
+    /// Of the rows with cost, likewise: who called; `None` where that was not asked for, or is not known.
+    pub sample_path: Vec<Option<CallPathId>>,
     /// Of the rows with cost, likewise: what hardware tells of the access.
     pub served: Vec<Served>,
+}
+
+/// What is known of a sample beside the access that it is blamed on: a row of the columns of rows with cost.
+#[cfg(feature = "session")]
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[allow(missing_docs)] // the columns above say what each is
+pub struct Taken {
+    pub cpu_ns: u64,
+    pub time_ns: u64,
+    pub path: Option<CallPathId>,
+    pub served: Served,
+}
+
+#[cfg(feature = "session")]
+impl Taken {
+    /// A sample of which nothing more is known.
+    pub const UNKNOWN: Self = Self { cpu_ns: 0, time_ns: 0, path: None, served: Served::UNKNOWN };
 }
 
 /// One row of an [`AccessBatch`], for building and reading batches in tests and adapters.
@@ -199,6 +224,8 @@ impl AccessBatch {
             weight: Vec::with_capacity(rows),
             evidence: Vec::with_capacity(rows),
             sample_cpu_ns: Vec::new(),
+            sample_time_ns: Vec::new(),
+            sample_path: Vec::new(),
             served: Vec::new(),
         }
     }
@@ -225,24 +252,27 @@ impl AccessBatch {
         self.windows[index].first_row as usize..end
     }
 
-    /// Appends a sample, taken at that CPU time of its thread, and served so; otherwise as [`Self::push`].
-    pub fn push_sample(&mut self, row: Access, cpu_ns: u64, served: Served) {
+    /// Appends a sample of which so much is known; otherwise as [`Self::push`].
+    pub fn push_sample(&mut self, row: Access, taken: Taken) {
         debug_assert!(row.evidence.has_cost(), "a sample has a cost");
-        self.push(row);
-        if let (Some(of_cpu_ns), Some(of_served)) = (self.sample_cpu_ns.last_mut(), self.served.last_mut()) {
-            (*of_cpu_ns, *of_served) = (cpu_ns, served);
-        }
+        self.push_taken(row, taken);
     }
 
     /// Appends one row. Begins its window where that is not the last one begun; nothing is known of its time then.
     pub fn push(&mut self, row: Access) {
+        self.push_taken(row, Taken::UNKNOWN);
+    }
+
+    fn push_taken(&mut self, row: Access, taken: Taken) {
         if self.windows.last().is_none_or(|window| window.id != row.window) {
             self.begin_window(row.window, 0, 0);
         }
         if let Some(window) = self.windows.last_mut().filter(|_| row.evidence.has_cost()) {
             window.weight += row.weight;
-            self.sample_cpu_ns.push(0);
-            self.served.push(Served::UNKNOWN);
+            self.sample_cpu_ns.push(taken.cpu_ns);
+            self.sample_time_ns.push(taken.time_ns);
+            self.sample_path.push(taken.path);
+            self.served.push(taken.served);
         }
         self.window.push(row.window);
         self.site.push(row.site);
@@ -294,7 +324,8 @@ mod tests {
         let mut batch = AccessBatch::with_capacity(ThreadId(0), 4);
         batch.begin_window(WindowId(7), 1_000, 250);
         let served = Served { latency_cycles: Some(30), ..Served::UNKNOWN };
-        batch.push_sample(row(7, 30, Evidence::Cost), 99, served);
+        let taken = Taken { cpu_ns: 99, time_ns: 1_200, path: Some(CallPathId(3)), served };
+        batch.push_sample(row(7, 30, Evidence::Cost), taken);
         batch.push(row(7, 0, Evidence::Execution));
         batch.push(row(8, 5, Evidence::Both));
         let windows = [
@@ -304,6 +335,7 @@ mod tests {
         assert_eq!(batch.windows, windows);
         assert_eq!((batch.window_rows(0), batch.window_rows(1)), (0..2, 2..3));
         assert_eq!(batch.sample_cpu_ns, [99, 0]);
+        assert_eq!((batch.sample_time_ns, batch.sample_path), (vec![1_200, 0], vec![Some(CallPathId(3)), None]));
         assert_eq!(batch.served, [served, Served::UNKNOWN]);
     }
 }
