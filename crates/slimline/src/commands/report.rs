@@ -2,10 +2,11 @@
 
 use std::path::PathBuf;
 
+use slimline_report::csv;
 use slimline_report::text::{self, By, Limits, WIDTH};
 
 use super::print;
-use crate::cli::{self, Format};
+use crate::cli::{self, TableFormat as Format};
 use crate::pipeline;
 
 pub(crate) fn run(options: &cli::Report) -> anyhow::Result<u8> {
@@ -21,6 +22,8 @@ pub(crate) fn run(options: &cli::Report) -> anyhow::Result<u8> {
     let mut out = String::new();
     match (options.per_process, options.format) {
         (false, Format::Json) => out = slimline_report::json(&pipeline::report(session)?),
+        (false, Format::Csv) => out = csv::report(&pipeline::report(session)?, by(options)),
+        (true, Format::Csv) => out = csv::report_per_process(&pipeline::reports_per_process(session)?, by(options)),
         (false, Format::Text) => text::report(&mut out, &pipeline::report(session)?, by(options), limits)?,
         (true, Format::Json) => out = slimline_report::json_per_process(pipeline::reports_per_process(session)?),
         (true, Format::Text) => {
