@@ -45,8 +45,10 @@ pub(crate) const TESTS: &[Package] = &[
     package("sqlite3", "sqlite3"),
     package("redis-server", "redis-server"),
     package("redis-tools", "redis-cli"),
-    // Whose counts the simulator's must equal.
+    // Whose counts the simulator's must equal, and whose callgrind_annotate reads what is exported.
     package("valgrind", "valgrind"),
+    // Whose pprof reads it, too: Debian has no other reader of these profiles.
+    package("golang-go", "go"),
     // An allocator to be preloaded below the agent's.
     Package { name: "libjemalloc2", executable: None },
     // Allocators to be linked statically, and one that is called by its own names.

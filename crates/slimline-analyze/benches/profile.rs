@@ -9,7 +9,7 @@ use slimline_analyze::analysis::{Analysis, Pass};
 use slimline_analyze::findings::DataProfile;
 use slimline_attribute::tables::{Group, GroupKind, Site, Tables, Thread};
 use slimline_trace::access::{
-    Access, AccessBatch, AccessKind, Evidence, GroupId, ObjectId, SampledAt, SiteId, ThreadId, WindowId,
+    Access, AccessBatch, AccessKind, Evidence, GroupId, ObjectId, SiteId, Taken, ThreadId, WindowId,
 };
 use slimline_trace::address::Avma;
 
@@ -111,8 +111,7 @@ fn session() -> (Vec<AccessBatch>, Tables) {
                 evidence: if access == 0 { Evidence::Cost } else { Evidence::Execution },
             };
             match access {
-                0 => batch
-                    .push_sample(row, SampledAt { cpu_ns: u64::from(window + 1) * 1_000_000, ..SampledAt::UNKNOWN }),
+                0 => batch.push_sample(row, Taken { cpu_ns: u64::from(window + 1) * 1_000_000, ..Taken::UNKNOWN }),
                 _ => batch.push(row),
             }
         }

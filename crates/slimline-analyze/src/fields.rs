@@ -110,6 +110,15 @@ impl Use {
     }
 }
 
+/// How what an instruction does to a group divides among its fields, by row, as parts of 1; the rest is in none of them.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Divided {
+    /// Of its weight.
+    pub weight: Vec<(usize, f64)>,
+    /// Of its executions in windows.
+    pub executions: Vec<(usize, f64)>,
+}
+
 /// Fields of a group and their uses.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct FieldUses {
@@ -390,14 +399,8 @@ impl FieldUses {
     fn add(&mut self, structure: Option<&Structure>, stream: &Stream, motion: &Motion, place: usize, places: &Places) {
         let reach = Reach::of(structure, stream, motion);
         let executed_offsets: u64 = stream.executed().map(|(_, count)| count).sum();
-        let mut blamed: BTreeMap<usize, f64> = BTreeMap::new();
-        for (offset, weight) in stream.weighed() {
-            let reached = offset.map_or_else(Vec::new, |offset| self.reached(&reach, offset));
-            if reached.is_empty() {
-                self.elsewhere += weight;
-            }
-            reached.iter().for_each(|of| *blamed.entry(of.row).or_default() += weight * of.part);
-        }
+        let (blamed, elsewhere) = self.blamed(&reach, stream);
+        self.elsewhere += elsewhere;
         self.serve(stream, place, &reach);
         // Executions, and how far behind the beginning of the accesses the field is.
         let mut executed: BTreeMap<usize, (f64, u64)> = BTreeMap::new();
@@ -440,6 +443,53 @@ impl FieldUses {
         if !reach.uses_all {
             self.span(stream, place, blamed.keys().chain(executed.keys()).copied().collect());
         }
+    }
+
+    /// Weight of a stream's samples by the field that they are blamed on, and outside of all.
+    fn blamed(&self, reach: &Reach<'_>, stream: &Stream) -> (BTreeMap<usize, f64>, f64) {
+        let (mut blamed, mut elsewhere) = (BTreeMap::new(), 0.0);
+        for (offset, weight) in stream.weighed() {
+            let reached = offset.map_or_else(Vec::new, |offset| self.reached(reach, offset));
+            if reached.is_empty() {
+                elsewhere += weight;
+            }
+            reached.iter().for_each(|of| *blamed.entry(of.row).or_default() += weight * of.part);
+        }
+        (blamed, elsewhere)
+    }
+
+    /// How what a stream costs and how often it was executed divide among the fields.
+    ///
+    /// Weight is what it was blamed for, each cache line's part divided as the line's weight in the place is. So the sums over all
+    /// streams are the fields' weights.
+    pub(crate) fn divided(
+        &self,
+        structure: Option<&Structure>,
+        (stream, motion, place): &(&Stream, Motion, usize),
+    ) -> Divided {
+        let reach = Reach::of(structure, stream, motion);
+        let mut weight: BTreeMap<usize, f64> = BTreeMap::new();
+        let (blamed, elsewhere) = self.blamed(&reach, stream);
+        let whole = blamed.values().sum::<f64>() + elsewhere;
+        for (field, blamed) in blamed.into_iter().filter(|(_, blamed)| *blamed > 0.0) {
+            let line = self.shapes[field].offset / LINE_BYTES;
+            let in_line = || {
+                let of_place = self.uses.range((*place, 0)..(*place + 1, 0));
+                of_place.filter(|((_, other), _)| self.shapes[*other].offset / LINE_BYTES == line)
+            };
+            let all: f64 = in_line().map(|(_, used)| used.weight).sum();
+            for (&(_, other), used) in in_line().filter(|(_, used)| used.weight > 0.0) {
+                *weight.entry(other).or_default() += blamed / whole * used.weight / all;
+            }
+        }
+        let mut executions: BTreeMap<usize, f64> = BTreeMap::new();
+        let executed: u64 = stream.executed().map(|(_, count)| count).sum();
+        for (offset, count) in stream.executed() {
+            for of in self.reached(&reach, offset) {
+                *executions.entry(of.row).or_default() += count as f64 / executed as f64 * of.part;
+            }
+        }
+        Divided { weight: weight.into_iter().collect(), executions: executions.into_iter().collect() }
     }
 
     /// Takes in that each two of these are accessed at once, so many times.

@@ -10,7 +10,7 @@ use crate::affinity::{affinities, traversals};
 use crate::analysis::{Analysis, Order, ShardInfo};
 use crate::clusters::{Cluster, Heat, Rules, clusters};
 use crate::coverage::{Counting, Coverage};
-use crate::fields::{self, FieldUses, Use};
+use crate::fields::{self, Divided, FieldUses, Use};
 use crate::hot::{HotData, HotFindings};
 use crate::pace::TriggerCosts;
 use crate::places::{BATCHES, Place, Places};
@@ -29,6 +29,8 @@ pub struct DataProfile {
     pub trigger_costs: TriggerCosts,
     /// What weights count.
     pub unit: WeightUnit,
+    /// Whether [`GroupFindings::divided`] is asked for.
+    pub by_instruction: bool,
 }
 
 /// What the main profile finds.
@@ -92,6 +94,9 @@ pub struct GroupFindings {
     pub threads: GroupThreads,
     /// What hardware tells of its samples.
     pub service: Service,
+    /// How what each instruction does to it divides among `fields`, whose shares are the sums. Empty where it was not asked
+    /// for.
+    pub divided: BTreeMap<SiteId, Divided>,
 }
 
 /// A field of a group's element.
@@ -247,7 +252,7 @@ impl Analysis for DataProfile {
     fn finish(&self, state: Self::State, tables: &Tables) -> Findings {
         let ((hot, streams), threads) = self.parts().finish(state, tables);
         let places = Places::new(&streams, tables);
-        Builder { hot, found: &streams, tables, places, threads, rules: self.rules, unit: self.unit }.findings()
+        Builder { hot, found: &streams, tables, places, threads, profile: *self }.findings()
     }
 }
 
@@ -259,8 +264,7 @@ struct Builder<'a> {
     tables: &'a Tables,
     places: Places,
     threads: BTreeMap<GroupId, GroupThreads>,
-    rules: Rules,
-    unit: WeightUnit,
+    profile: DataProfile,
 }
 
 /// What hardware tells of several streams together.
@@ -302,7 +306,7 @@ impl<'a> Builder<'a> {
         let mut coverage = Counting::new(self.tables, &self.hot.computing_at);
         self.found.streams.iter().for_each(|stream| coverage.add(stream));
         let coverage = coverage.finish();
-        Findings { unit: self.unit, service, accesses, paced, groups, loops, types, coverage, hot: self.hot }
+        Findings { unit: self.profile.unit, service, accesses, paced, groups, loops, types, coverage, hot: self.hot }
     }
 
     fn draft(&self, streams: &'a [Stream]) -> GroupDraft<'a> {
@@ -341,11 +345,13 @@ impl<'a> Builder<'a> {
         let heats: Vec<Heat> = fields.iter().map(heat).collect();
         // What is known of an anonymous heap of unlike things makes no structure.
         let splits = structure.is_some() && self.tables.group(group).kind != GroupKind::Unattributed;
-        let clusters = if splits { clusters(&heats, &affinity, &self.rules) } else { Vec::new() };
+        let clusters = if splits { clusters(&heats, &affinity, &self.profile.rules) } else { Vec::new() };
         // Ties of cold fields are all 0 or 1, by the few accesses that there are.
         let cold: Vec<usize> =
             clusters.iter().filter(|cluster| cluster.cold).flat_map(|cluster| cluster.fields.clone()).collect();
         affinity.retain(|tie| !cold.contains(&tie.a) && !cold.contains(&tie.b));
+        let divided = |placed: &(&Stream, Motion, usize)| (placed.0.site, uses.divided(structure.as_ref(), placed));
+        let divided = streams.iter().filter(|_| self.profile.by_instruction).map(divided).collect();
         GroupFindings {
             group,
             share: cost.share_of(&self.hot.whole),
@@ -359,6 +365,7 @@ impl<'a> Builder<'a> {
             clusters,
             threads: self.threads_of(group, &others),
             service,
+            divided,
         }
     }
 

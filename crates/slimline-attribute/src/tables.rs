@@ -12,9 +12,9 @@ mod data;
 
 use std::ops::Range;
 
-use slimline_trace::access::{GroupId, SiteId, ThreadId};
+use slimline_trace::access::{CallPathId, GroupId, SiteId, ThreadId};
 
-pub use self::code::{CodePlace, Frame, Loop, Module, Site, SourcePosition, SymbolSource};
+pub use self::code::{CallPath, CodePlace, Frame, Loop, Module, Site, SourcePosition, SymbolSource};
 pub(crate) use self::code::{file_name_of, may_overlap};
 pub use self::data::{Element, Group, GroupKind, Language, Leaf, Member, MemberRole, Thread, Type, TypeKind, TypeRef};
 use crate::typing::element::holds;
@@ -45,6 +45,10 @@ id! {
     LoopId
 }
 id! {
+    /// A frame of a sample's call path; a row of [`Tables::callers`].
+    CallerId
+}
+id! {
     /// A type of the program; a row of [`Tables::types`].
     TypeId
 }
@@ -64,6 +68,10 @@ pub struct Tables {
     pub types: Vec<Type>,
     /// Threads, by [`ThreadId`].
     pub threads: Vec<Thread>,
+    /// Who called where samples were taken, by [`CallPathId`]; empty where it was not asked for.
+    pub call_paths: Vec<CallPath>,
+    /// Frames of these, by [`CallerId`].
+    pub callers: Vec<Frame>,
     /// Whose accesses are that name no object by themselves.
     pub inferred: Inferred,
 }
@@ -148,6 +156,11 @@ impl Tables {
             (Some(element), Some(accessed)) if !holds(&self.types, element, accessed) => Some(accessed),
             (element, accessed) => element.or(accessed),
         }
+    }
+
+    /// The call path's row.
+    pub fn call_path(&self, id: CallPathId) -> &CallPath {
+        &self.call_paths[id.index()]
     }
 
     /// The thread's row.

@@ -1,11 +1,12 @@
-//! One view of the findings, shown as text, JSON, dot or HTML.
+//! One view of the findings, shown as text, JSON or HTML, and written for other tools.
 //!
 //! Every form is made of the same [`view::Report`], so they can't disagree. No metric is computed here.
 
 pub mod annotate;
 pub mod assemble;
+pub mod csv;
 pub mod doctor;
-pub mod dot;
+pub mod export;
 pub mod full_trace;
 mod hint_code;
 pub mod histogram;
@@ -16,6 +17,7 @@ pub mod layout;
 pub mod layout_picture;
 pub mod learning;
 mod no_samples;
+mod numbered;
 pub mod object_graph;
 pub mod placement;
 pub mod regions;

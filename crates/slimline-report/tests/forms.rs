@@ -1,8 +1,9 @@
 //! Every form of one report, as snapshots. Review with `cargo insta review`.
 
+use slimline_report::export::{dot, sarif};
 use slimline_report::text::{By, Limits};
 use slimline_report::view::*;
-use slimline_report::{annotate, dot, json, text};
+use slimline_report::{annotate, json, text};
 use slimline_trace::served::MemoryLevel;
 use slimline_trace::session::{SampledEvent, WeightUnit};
 
@@ -818,6 +819,29 @@ fn affinity_graph() {
     let mut out = String::new();
     dot::graph(&mut out, &art()).unwrap();
     insta::assert_snapshot!(out);
+}
+
+#[test]
+fn advice_as_sarif() {
+    let log = sarif::json(&art(), "/src");
+    insta::assert_snapshot!(log.replace(env!("CARGO_PKG_VERSION"), "VERSION"));
+}
+
+/// A directory that only begins alike is another one; what a URI can't hold is encoded.
+#[test]
+fn files_of_sarif_are_relative_to_where_the_program_began() {
+    let uri = |file: &str| {
+        let mut report = art();
+        report.advice[0].declared_at = Some(Position { file: file.into(), line: 0 });
+        let log: serde_json::Value = serde_json::from_str(&sarif::json(&report, "/src/art")).unwrap();
+        let place = &log["runs"][0]["results"][0]["locations"][0]["physicalLocation"];
+        assert_eq!(place["region"], serde_json::Value::Null, "no line is known");
+        let artifact = &place["artifactLocation"];
+        (artifact["uri"].as_str().unwrap().to_owned(), artifact["uriBaseId"].as_str().map(str::to_owned))
+    };
+    assert_eq!(uri("/src/art/a b.c"), ("a%20b.c".to_owned(), Some("SRCROOT".to_owned())));
+    assert_eq!(uri("/src/artful/ü.c"), ("file:///src/artful/%C3%BC.c".to_owned(), None));
+    assert_eq!(uri("scanner.c"), ("scanner.c".to_owned(), Some("SRCROOT".to_owned())));
 }
 
 /// The names of the JSON are a contract: other programs read them.

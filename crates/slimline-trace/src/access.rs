@@ -85,6 +85,10 @@ id! {
     ThreadId
 }
 id! {
+    /// The functions that called where a sample was taken; a row of the table of call paths.
+    CallPathId
+}
+id! {
     /// A run of consecutive instructions of one thread in which every access was seen.
     WindowId
 }
@@ -160,6 +164,10 @@ pub struct AccessBatch {
     pub evidence: Vec<Evidence>,
     /// Of the rows with cost, in their order: CPU time of the thread when the sample was taken; 0 where not known.
     pub sample_cpu_ns: Vec<u64>,
+    /// Of the rows with cost, likewise: when the sample was taken, in the session's time; 0 where not known.
+    pub sample_time_ns: Vec<u64>,
+    /// Of the rows with cost, likewise: who called; `None` where that was not asked for, or is not known.
+    pub sample_path: Vec<Option<CallPathId>>,
     /// Of the rows with cost, likewise: what hardware tells of the access.
     pub served: Vec<Served>,
     /// Of the rows with cost, likewise: the path of regions that the thread was on, by its process's number for it; 0 outside of all, and where
@@ -167,22 +175,22 @@ pub struct AccessBatch {
     pub sample_region: Vec<u32>,
 }
 
-/// What else is known of a row with cost.
+/// What is known of a sample beside the access that it is blamed on: a row of the columns of rows with cost.
 #[cfg(feature = "session")]
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct SampledAt {
-    /// CPU time of the thread; 0 where not known.
+#[allow(missing_docs)] // the columns above say what each is
+pub struct Taken {
     pub cpu_ns: u64,
-    /// What hardware tells.
+    pub time_ns: u64,
+    pub path: Option<CallPathId>,
     pub served: Served,
-    /// The path of regions; 0 outside of all.
     pub region: u32,
 }
 
 #[cfg(feature = "session")]
-impl SampledAt {
-    /// Nothing else is.
-    pub const UNKNOWN: Self = Self { cpu_ns: 0, served: Served::UNKNOWN, region: 0 };
+impl Taken {
+    /// A sample of which nothing more is known.
+    pub const UNKNOWN: Self = Self { cpu_ns: 0, time_ns: 0, path: None, served: Served::UNKNOWN, region: 0 };
 }
 
 /// One row of an [`AccessBatch`], for building and reading batches in tests and adapters.
@@ -220,6 +228,8 @@ impl AccessBatch {
             weight: Vec::with_capacity(rows),
             evidence: Vec::with_capacity(rows),
             sample_cpu_ns: Vec::new(),
+            sample_time_ns: Vec::new(),
+            sample_path: Vec::new(),
             served: Vec::new(),
             sample_region: Vec::new(),
         }
@@ -247,21 +257,28 @@ impl AccessBatch {
         self.windows[index].first_row as usize..end
     }
 
-    /// Appends one row. Begins its window where that is not the last one begun; nothing is known of its time then.
-    pub fn push(&mut self, row: Access) {
-        self.push_sample(row, SampledAt::UNKNOWN);
+    /// Appends a sample of which so much is known; otherwise as [`Self::push`].
+    pub fn push_sample(&mut self, row: Access, taken: Taken) {
+        debug_assert!(row.evidence.has_cost(), "a sample has a cost");
+        self.push_taken(row, taken);
     }
 
-    /// The same of a row with cost of which more is known; of others that is left out.
-    pub fn push_sample(&mut self, row: Access, at: SampledAt) {
+    /// Appends one row. Begins its window where that is not the last one begun; nothing is known of its time then.
+    pub fn push(&mut self, row: Access) {
+        self.push_taken(row, Taken::UNKNOWN);
+    }
+
+    fn push_taken(&mut self, row: Access, taken: Taken) {
         if self.windows.last().is_none_or(|window| window.id != row.window) {
             self.begin_window(row.window, 0, 0);
         }
         if let Some(window) = self.windows.last_mut().filter(|_| row.evidence.has_cost()) {
             window.weight += row.weight;
-            self.sample_cpu_ns.push(at.cpu_ns);
-            self.served.push(at.served);
-            self.sample_region.push(at.region);
+            self.sample_cpu_ns.push(taken.cpu_ns);
+            self.sample_time_ns.push(taken.time_ns);
+            self.sample_path.push(taken.path);
+            self.served.push(taken.served);
+            self.sample_region.push(taken.region);
         }
         self.window.push(row.window);
         self.site.push(row.site);
@@ -313,7 +330,8 @@ mod tests {
         let mut batch = AccessBatch::with_capacity(ThreadId(0), 4);
         batch.begin_window(WindowId(7), 1_000, 250);
         let served = Served { latency_cycles: Some(30), ..Served::UNKNOWN };
-        batch.push_sample(row(7, 30, Evidence::Cost), SampledAt { cpu_ns: 99, served, region: 4 });
+        let taken = Taken { cpu_ns: 99, time_ns: 1_200, path: Some(CallPathId(3)), served, region: 4 };
+        batch.push_sample(row(7, 30, Evidence::Cost), taken);
         batch.push(row(7, 0, Evidence::Execution));
         batch.push(row(8, 5, Evidence::Both));
         let windows = [
@@ -323,6 +341,7 @@ mod tests {
         assert_eq!(batch.windows, windows);
         assert_eq!((batch.window_rows(0), batch.window_rows(1)), (0..2, 2..3));
         assert_eq!(batch.sample_cpu_ns, [99, 0]);
+        assert_eq!((batch.sample_time_ns, batch.sample_path), (vec![1_200, 0], vec![Some(CallPathId(3)), None]));
         assert_eq!(batch.served, [served, Served::UNKNOWN]);
         assert_eq!(batch.sample_region, [4, 0]);
     }

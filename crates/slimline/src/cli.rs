@@ -2,6 +2,7 @@
 
 mod accesses;
 mod collector;
+mod export;
 mod regions;
 
 use std::ffi::OsString;
@@ -15,6 +16,7 @@ pub(crate) use self::accesses::{
     TraceFormat, size,
 };
 pub(crate) use self::collector::{CollectorOptions, TraceCollector};
+pub(crate) use self::export::{Export, Tool};
 pub(crate) use self::regions::{Regions, RegionsFormat, address};
 
 /// Name of the hidden subcommand that runs the calibration loop.
@@ -417,16 +419,17 @@ Cells that are empty, ?, ??, - or N/A tell nothing.";
         slimline report\n  \
         slimline report --by loop before.data\n  \
         slimline report --per-process run        run holds a session, or one for each rank\n  \
-        slimline report --format json | jq '.groups[0].fields'")]
+        slimline report --format json | jq '.groups[0].fields'\n  \
+        slimline report --by field --format csv > fields.csv")]
 pub(crate) struct Report {
     #[command(flatten)]
     pub(crate) input: Input,
     /// What to cut the time by
     #[arg(long, value_enum, default_value_t = By::Group)]
     pub(crate) by: By,
-    /// How to print it
-    #[arg(long, value_enum, default_value_t = Format::Text)]
-    pub(crate) format: Format,
+    /// How to print it; CSV has all rows, whatever their number and share
+    #[arg(long, value_enum, default_value_t = TableFormat::Text)]
+    pub(crate) format: TableFormat,
     /// Most rows of a table
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = rows)]
     pub(crate) rows: usize,
@@ -507,39 +510,6 @@ pub(crate) struct Annotate {
     /// How to print it
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub(crate) format: Format,
-}
-
-/// Write what was recorded for another tool.
-#[derive(Debug, Args)]
-#[command(after_help = "Examples:\n  \
-        slimline export --to dot | dot -Tsvg > fields.svg\n  \
-        slimline export run.trace --to parquet -o run.tables\n  \
-        duckdb -c \"select field, count(*) from 'run.tables/accesses-*.parquet' join\n              \
-        'run.tables/keys.parquet' using (key) group by field order by 2 desc\"\n\n\
-        Parquet is of a trace (slimline trace -o): accesses-*.parquet, in their order, each with a key, \
-        and keys.parquet, what each key is of: data, field, function, line, thread. A session of samples \
-        is Parquet as it is.")]
-pub(crate) struct Export {
-    /// Session, or trace, to read
-    #[arg(value_name = "DIR", default_value = slimline_trace::session::DEFAULT_DIRECTORY)]
-    pub(crate) from: PathBuf,
-    /// The tool
-    #[arg(long, value_enum)]
-    pub(crate) to: Tool,
-    /// Directory to write tables to; it must not be there yet
-    #[arg(short, long, value_name = "DIR", required_if_eq("to", "parquet"))]
-    pub(crate) output: Option<PathBuf>,
-    /// Tell blocks of the heap apart by the functions that called for them (parquet)
-    #[arg(long)]
-    pub(crate) callers: bool,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Tool {
-    /// Graphviz: fields, affinities and clusters of a session
-    Dot,
-    /// Engines that query tables: accesses of a trace
-    Parquet,
 }
 
 /// Say what this machine, and a command on it, allow and why.

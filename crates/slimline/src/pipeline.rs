@@ -7,16 +7,18 @@ use std::thread;
 
 use anyhow::{Context as _, ensure};
 use slimline_analyze::advise::{Floors, advise};
-use slimline_analyze::analysis::Pass;
+use slimline_analyze::analysis::{Analysis, Pass};
+use slimline_analyze::cost_paths::CostPaths;
 use slimline_analyze::findings::DataProfile;
 use slimline_analyze::pace::TriggerCosts;
 use slimline_analyze::quality::SampleQuality;
 use slimline_analyze::sampled_regions::{AttributedRegions, SampledRegions, TimedRange};
 use slimline_analyze::sampled_sharing::{SampledFindings, SampledLines};
 use slimline_attribute::module::store::FileStore;
-use slimline_attribute::resolver::{ProcessId, ProcessTables, Resolver};
+use slimline_attribute::resolver::{ProcessId, ProcessTables, Resolution, Resolver};
 use slimline_regions::Profile;
 use slimline_report::assemble;
+use slimline_report::export::CostTable;
 use slimline_report::regions::SessionRegions;
 use slimline_report::simulation::AccessTrace;
 use slimline_report::view::{ProcessReport, Report};
@@ -140,16 +142,53 @@ pub(crate) fn regions(session: &Session, ranges: Vec<TimedRange>) -> anyhow::Res
     Ok(regions.finish(&resolution.tables))
 }
 
+/// The costs of the session in `directory` by path of code and data, and with `timed` each sample by itself, too.
+pub(crate) fn costs(directory: &Path, timed: bool) -> anyhow::Result<CostTable> {
+    check_no_trace(directory)?;
+    let session = Session::open(directory)?;
+    let info = session.info();
+    let profile = DataProfile { by_instruction: true, ..profile_of(info) };
+    let Analyzed { quality, resolution, regions, found: (findings, costs) } =
+        analyzed(&session, info, &(profile, CostPaths { timed }), true)?;
+    let report = assemble::report(info, &quality, &resolution, &findings, &[], &regions);
+    Ok(assemble::session_costs(info, &report, &resolution.tables, &findings, &costs))
+}
+
 /// Of the processes that `info` names, which is the session's or a part of it.
 fn report_of(session: &Session, info: &SessionInfo) -> anyhow::Result<Report> {
+    let Analyzed { quality, resolution, regions, found } = analyzed(session, info, &profile_of(info), false)?;
+    let advice = advise(&found, &resolution.tables, &floors(&info.machine));
+    Ok(assemble::report(info, &quality, &resolution, &found, &advice, &regions))
+}
+
+fn profile_of(info: &SessionInfo) -> DataProfile {
+    let trigger_costs = trigger_costs(&info.collector);
+    DataProfile { trigger_costs, unit: info.collector.weight, ..DataProfile::default() }
+}
+
+/// What an analysis of a session found.
+struct Analyzed<F> {
+    quality: SampleQuality,
+    resolution: Resolution,
+    regions: SessionRegions,
+    found: F,
+}
+
+/// Reads, attributes and analyzes the processes that `info` names; `callers` says whether it is resolved who called where samples
+/// were taken.
+fn analyzed<A: Analysis>(
+    session: &Session,
+    info: &SessionInfo,
+    analysis: &A,
+    callers: bool,
+) -> anyhow::Result<Analyzed<A::Findings>> {
     let processes = load(session, info)?;
     let store = FileStore::new(&Disk);
-    let mut resolver = Resolver::new(&store);
+    let resolver = Resolver::new(&store);
+    let mut resolver = if callers { resolver.with_call_paths() } else { resolver };
     let mut quality = SampleQuality::default();
     let unit = info.collector.weight;
-    let trigger_costs = trigger_costs(&info.collector);
-    let profile = DataProfile { trigger_costs, unit, ..DataProfile::default() };
-    let mut pass = Pass::new(&profile);
+    let mut pass = Pass::new(analysis);
     let ids = add(&mut resolver, &processes);
     thread::scope(|scope| {
         // Decoding is half of the work: it goes on while the part before is resolved.
@@ -175,12 +214,11 @@ fn report_of(session: &Session, info: &SessionInfo) -> anyhow::Result<Report> {
     })?;
     let resolution = resolver.finish();
     check_whole()?;
-    let findings = pass.finish(&resolution.tables);
-    let advice = advise(&findings, &resolution.tables, &floors(&info.machine));
+    let found = pass.finish(&resolution.tables);
     let regions =
         processes.iter().map(|(summary, process)| anyhow::Ok((process.threads.len(), regions_of(session, summary)?)));
     let regions = SessionRegions::of(regions.collect::<anyhow::Result<Vec<_>>>()?);
-    Ok(assemble::report(info, &quality, &resolution, &findings, &advice, &regions))
+    Ok(Analyzed { quality, resolution, regions, found })
 }
 
 /// The processes that `info` names.

@@ -1,5 +1,5 @@
 use slimline_attribute::tables::{Group, GroupKind, Site, Thread};
-use slimline_trace::access::{Access, AccessKind, Evidence, ObjectId, SampledAt, WindowId};
+use slimline_trace::access::{Access, AccessKind, Evidence, ObjectId, Taken, WindowId};
 use slimline_trace::address::Avma;
 
 use super::*;
@@ -43,7 +43,7 @@ fn push(batch: &mut AccessBatch, number: u32, at: &At) {
         evidence,
     };
     batch.begin_window(window, at.time_ms * MS, 3 * TURNS as u32);
-    let sampled = SampledAt { cpu_ns: at.time_ms * MS, region: at.region, ..SampledAt::UNKNOWN };
+    let sampled = Taken { cpu_ns: at.time_ms * MS, region: at.region, ..Taken::UNKNOWN };
     batch.push_sample(row(1, at.a, 4 * MS, Evidence::Cost), sampled);
     for turn in 0..TURNS {
         batch.push(row(1, at.a + 8 * turn, 0, Evidence::Execution));

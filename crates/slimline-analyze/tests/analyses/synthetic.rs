@@ -7,7 +7,7 @@ use slimline_attribute::tables::{
     SourcePosition, SymbolSource, Tables, Thread, Type, TypeId, TypeKind,
 };
 use slimline_trace::access::{
-    Access, AccessBatch, AccessKind, Evidence, GroupId, ObjectId, SampledAt, SiteId, ThreadId, WindowId,
+    Access, AccessBatch, AccessKind, Evidence, GroupId, ObjectId, SiteId, Taken, ThreadId, WindowId,
 };
 use slimline_trace::address::{Avma, Svma};
 use slimline_trace::served::Served;
@@ -206,7 +206,7 @@ impl Program {
     pub(crate) fn sample_served(&mut self, thread: u32, step: Step, weight: u64, served: Served) {
         self.windows += 1;
         let row = self.access(step, 0, step.offset, weight, Evidence::Cost);
-        self.batch(thread).push_sample(row, SampledAt { served, ..SampledAt::UNKNOWN });
+        self.batch(thread).push_sample(row, Taken { served, ..Taken::UNKNOWN });
     }
 
     /// A sample without a burst.
@@ -220,7 +220,7 @@ impl Program {
         self.cpu_ns += weight;
         let row = self.access(step, object, step.offset, weight, Evidence::Cost);
         let cpu_ns = self.cpu_ns;
-        self.batch(thread).push_sample(row, SampledAt { cpu_ns, ..SampledAt::UNKNOWN });
+        self.batch(thread).push_sample(row, Taken { cpu_ns, ..Taken::UNKNOWN });
     }
 
     /// A sample blamed on the first step, and a window in which all steps run in turn, `times` times, from iteration
@@ -250,7 +250,7 @@ impl Program {
         before
             .into_iter()
             .chain([(sample, cpu_ns)])
-            .for_each(|(row, cpu_ns)| batch.push_sample(row, SampledAt { cpu_ns, ..SampledAt::UNKNOWN }));
+            .for_each(|(row, cpu_ns)| batch.push_sample(row, Taken { cpu_ns, ..Taken::UNKNOWN }));
         rows.iter().for_each(|row| batch.push(*row));
     }
 

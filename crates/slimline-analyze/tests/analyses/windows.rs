@@ -543,3 +543,38 @@ fn unrolled_copies_have_the_stride_of_the_loop() {
     let findings = program.findings();
     assert_eq!(group(&findings, &program, "pairs").fields[0].stride_bytes, Some(16));
 }
+
+/// What instructions cost divides among fields so that the sums are the fields' shares: where lines are divided by executions, where
+/// a part of the cost is in no field, and where no window showed the loop.
+#[test]
+fn instructions_divide_as_fields_do() {
+    let mut program = Program::new();
+    let node = program.doubles("node", &["a", "b", "c", "d", "e", "f", "g", "h", "i", "j"]);
+    let nodes = program.array("nodes", Some(node), 80 * 1000);
+    let (walked, unseen) = (program.a_loop("walk", 3, 5), program.a_loop("other", 8, 9));
+    let [first, second, far] = [(); 3].map(|()| program.site(walked));
+    let alone = program.site(unseen);
+    let steps = [load(first, nodes, 0, 80), load(second, nodes, 8, 80), load(far, nodes, 72, 80)];
+    for turn in 0..40 {
+        program.window(0, &steps, turn, 20, 1000);
+        program.sample(0, load(far, nodes, 72 + 80 * turn as u64, 80), 300);
+        program.sample(0, load(alone, nodes, 16 + 80 * turn as u64, 80), 70);
+    }
+    let findings = program.findings_of(DataProfile { by_instruction: true, ..DataProfile::default() });
+    let found = group(&findings, &program, "nodes");
+    let weights = [(first, 40_000.0), (second, 0.0), (far, 12_000.0), (alone, 2_800.0)];
+    let all: f64 = weights.iter().map(|(_, weight)| weight).sum();
+    let mut shares = vec![0.0; found.fields.len()];
+    for (site, weight) in weights {
+        for &(field, part) in &found.divided[&site].weight {
+            shares[field] += weight / all * part;
+        }
+    }
+    for (field, share) in found.fields.iter().zip(&shares) {
+        assert!((field.share - share).abs() < 1e-9, "{}: {} {share}", field.name, field.share);
+    }
+    assert_eq!(found.divided[&second].executions, [(1, 1.0)], "what it accesses is its own");
+    assert!(shares[0] > 0.3 && shares[1] > 0.3, "a line's cost is that of all its fields: {shares:?}");
+    assert!((1.0 - shares.iter().sum::<f64>() - found.elsewhere).abs() < 1e-9);
+    assert!(group(&program.findings(), &program, "nodes").divided.is_empty(), "nobody asked");
+}

@@ -136,6 +136,13 @@ impl CallPaths {
         CallPath { own, is_cut: stacks.end(stack) != StackEnd::Outermost, calls, kept, shown }
     }
 
+    /// All frames of a call path, inlined ones too, innermost first.
+    pub(super) fn frames(&mut self, view: ProcessView<'_, '_>, stack: StackRow, time_ns: u64) -> Vec<Frame> {
+        let addresses = view.process.tables.stacks.frames(stack);
+        let calls = addresses.iter().flat_map(|&address| self.call_frames(view, address, time_ns).to_vec());
+        calls.map(|call| call.frame).collect()
+    }
+
     /// Whether memory mapped there is an allocator's, by the function's name or by what it does.
     fn keeps_pool(&mut self, view: ProcessView<'_, '_>, call: &CallFrame) -> bool {
         let tables = &view.process.tables;

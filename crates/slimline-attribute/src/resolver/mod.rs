@@ -15,6 +15,7 @@ mod inferred;
 mod mappers;
 mod naming;
 mod path_tree;
+mod sampled_paths;
 mod sites;
 mod typed;
 mod unresolved;
@@ -24,7 +25,7 @@ use std::ops::Range;
 
 use rustc_hash::FxHashMap;
 use slimline_trace::access::{
-    Access, AccessBatch, AccessKind, Evidence, GroupId, ObjectId, SampledAt, SiteId, ThreadId, WindowId,
+    Access, AccessBatch, AccessKind, CallPathId, Evidence, GroupId, ObjectId, SiteId, Taken, ThreadId, WindowId,
 };
 use slimline_trace::address::Avma;
 use slimline_trace::session::{Part, Process, ProcessSummary};
@@ -42,6 +43,7 @@ use crate::tables::{Tables, Thread};
 use debug_infos::DebugInfos;
 use frames::{Activation, Frames, OnStack};
 use groups::Groups;
+use sampled_paths::SampledPaths;
 use sites::{Sites, Tally};
 use typed::Uses;
 pub use unresolved::{Reason, Unresolved};
@@ -127,6 +129,8 @@ pub struct Resolver<'a> {
     threads: Vec<Thread>,
     windows: u32,
     uses: Uses,
+    /// Who called where samples were taken, if that is asked for.
+    sampled_paths: Option<SampledPaths>,
 }
 
 /// One process while it is resolved.
@@ -216,7 +220,14 @@ impl<'a> Resolver<'a> {
             threads: Vec::new(),
             windows: 0,
             uses: Uses::default(),
+            sampled_paths: None,
         }
+    }
+
+    /// Has it tell of each sample, too, who called where it was taken.
+    #[must_use]
+    pub fn with_call_paths(self) -> Self {
+        Self { sampled_paths: Some(SampledPaths::default()), ..self }
     }
 
     /// Takes up a process; opens the modules it had loaded.
@@ -271,9 +282,10 @@ impl<'a> Resolver<'a> {
             batch.begin_window(window, samples.time_ns[last], samples.burst_instructions[last]);
             for &(row, _) in seen {
                 let cost = self.cost(process, &mut cursor, part, row, window);
-                let (cpu_ns, served) = (samples.cpu_ns[row], samples.served[row]);
+                let path = self.sampled_path(process, samples, row);
+                let (cpu_ns, time_ns, served) = (samples.cpu_ns[row], samples.time_ns[row], samples.served[row]);
                 let region = samples.within[row].region.unwrap_or(0);
-                batch.push_sample(cost, SampledAt { cpu_ns, served, region });
+                batch.push_sample(cost, Taken { cpu_ns, time_ns, path, served, region });
             }
             let time_ns = samples.time_ns[last];
             for row in range.clone() {
@@ -342,6 +354,13 @@ impl<'a> Resolver<'a> {
             weight,
             evidence: Evidence::Cost,
         }
+    }
+
+    /// Who called where a sample was taken, where that is asked for and known.
+    fn sampled_path(&mut self, process: ProcessId, samples: &Samples, row: usize) -> Option<CallPathId> {
+        let (paths, stack) = (self.sampled_paths.as_mut()?, samples.stack[row]?);
+        let view = ProcessView { id: process, process: &self.processes[process.0], modules: &self.modules };
+        Some(paths.find(view, self.groups.call_paths(), stack, samples.time_ns[row]))
     }
 
     fn note_use(&mut self, process: ProcessId, place: Place, site: SiteId, address: Avma, weight: u64) {
@@ -463,6 +482,7 @@ impl<'a> Resolver<'a> {
         tables.groups = self.groups.into_rows();
         tables.types = types;
         tables.threads = self.threads;
+        (tables.call_paths, tables.callers) = self.sampled_paths.unwrap_or_default().into_rows();
         Resolution { tables, unresolved }
     }
 }

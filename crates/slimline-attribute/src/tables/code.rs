@@ -2,7 +2,7 @@
 
 use slimline_trace::address::Svma;
 
-use super::{LoopId, ModuleId, NoType, TypeRef};
+use super::{CallerId, LoopId, ModuleId, NoType, TypeRef};
 
 /// A loaded module: an executable or a shared library.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -73,6 +73,15 @@ impl Frame {
     pub fn is_named(&self) -> bool {
         self.position.is_some() || !self.function.strip_prefix(&self.module).is_some_and(|rest| rest.starts_with('+'))
     }
+}
+
+/// The functions that called where a sample was taken.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CallPath {
+    /// Innermost caller first, inlined functions too.
+    pub frames: Vec<CallerId>,
+    /// Whether outer frames are missing.
+    pub is_cut: bool,
 }
 
 /// A static memory instruction.

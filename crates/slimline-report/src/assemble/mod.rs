@@ -2,6 +2,7 @@
 
 mod advice;
 mod breakdowns;
+mod costs;
 mod coverage;
 mod groups;
 mod layout;
@@ -16,6 +17,7 @@ use slimline_analyze::service::Service;
 use slimline_attribute::resolver::Resolution;
 use slimline_trace::session::SessionInfo;
 
+pub use self::costs::{session_costs, traced_costs};
 use crate::regions::SessionRegions;
 use crate::view::{Report, SCHEMA};
 

@@ -11,7 +11,7 @@ use slimline_regions::{
 };
 use slimline_simulate::simulation::Counts;
 use slimline_trace::access::{
-    Access, AccessBatch, AccessKind, Evidence, GroupId, ObjectId, SampledAt, SiteId, ThreadId, WindowId,
+    Access, AccessBatch, AccessKind, Evidence, GroupId, ObjectId, SiteId, Taken, ThreadId, WindowId,
 };
 use slimline_trace::address::Avma;
 use slimline_trace::session::WeightUnit;
@@ -134,7 +134,7 @@ pub(crate) fn sampled(profile: Profile) -> RegionsReport {
                 (1, 59) => 9,
                 _ => 3,
             };
-            let sampled = SampledAt { cpu_ns: u64::from(number + 1) * 4 * MS, region, ..SampledAt::UNKNOWN };
+            let sampled = Taken { cpu_ns: u64::from(number + 1) * 4 * MS, region, ..Taken::UNKNOWN };
             batch.push_sample(row(0, 4 * MS, Evidence::Cost), sampled);
             (0..100).for_each(|turn| batch.push(row(turn, 0, Evidence::Execution)));
         }

@@ -63,7 +63,8 @@ fn run(session: &Session) -> String {
     format!("{} wall, {}; {processes}, {threads}", duration(session.duration_ns), plain(&session.ended))
 }
 
-fn samples(session: &Session) -> String {
+/// How many samples there are, by what clock.
+pub(crate) fn samples(session: &Session) -> String {
     let number = count(session.samples);
     if !session.weight.is_time() {
         let events: Vec<String> = session.events.iter().map(event).collect();
@@ -132,6 +133,17 @@ fn warnings(out: &mut impl Write, session: &Session) -> fmt::Result {
         )?;
     }
     Ok(())
+}
+
+/// What the costs of an export are not, as sentences.
+pub(crate) fn what_is_missing(session: &Session) -> Vec<String> {
+    let told = [
+        shares(session).map(|shares| format!("costs are {shares}")),
+        (session.system_ns > 0).then(|| format!("not sampled: {}", kernel(session))),
+        (session.unsampled_ns > 0).then(|| format!("not sampled: {}", unsampled(session))),
+        (!session.complete).then(|| "the recording was cut off: what came after is not known".to_owned()),
+    ];
+    told.into_iter().flatten().collect()
 }
 
 /// How far counts of accesses are free of the clock's bias.

@@ -31,6 +31,7 @@ use slimline_trace::escape::plain;
 
 pub(crate) use self::data::line_range;
 pub use self::full_trace::trace;
+pub(crate) use self::head::{samples as how_sampled, what_is_missing};
 pub use self::histogram::histogram;
 pub use self::layout::layout;
 pub(crate) use self::layout::name as layout_name;

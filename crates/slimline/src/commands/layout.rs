@@ -3,11 +3,10 @@
 use std::collections::{BTreeSet, HashMap};
 use std::ffi::OsStr;
 use std::fmt;
-use std::fs::{self, File};
-use std::io::{self, BufWriter, Write as _};
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context as _, bail};
+use anyhow::bail;
 use slimline_analyze::full_trace::attributed::address_space;
 use slimline_analyze::full_trace::object_fields::{Field, Held};
 use slimline_analyze::full_trace::objects::Object;
@@ -20,7 +19,7 @@ use slimline_simulate::machine::Machine;
 use slimline_simulate::touched::Touching;
 use slimline_trace::stream::decode::Decoder;
 
-use super::{ReportPlace, show};
+use super::{ReportPlace, show, write_whole};
 use crate::cli;
 use crate::machines::simulated_machine;
 use crate::object_graph::{ObjectGraph, ObjectTrace, Objects};
@@ -212,30 +211,4 @@ fn written(make: impl FnOnce(&mut String) -> fmt::Result, out: &mut impl io::Wri
 /// Whether what is written there goes to standard output, so that the report does not.
 fn is_standard_output(path: &Option<PathBuf>) -> bool {
     path.as_ref().is_some_and(|path| path.as_os_str() == "-")
-}
-
-/// All of it, or what was there stays; a pipe or a terminal is written to, and standard output for `-`.
-fn write_whole(
-    path: &Path,
-    write: impl FnOnce(&mut BufWriter<&mut dyn io::Write>) -> io::Result<()>,
-) -> anyhow::Result<()> {
-    let write_into = |out: &mut dyn io::Write| {
-        let mut out = BufWriter::new(out);
-        write(&mut out)?;
-        out.flush()
-    };
-    if path.as_os_str() == "-" {
-        return Ok(write_into(&mut io::stdout().lock())?);
-    }
-    let write_to = |path: &OsStr| write_into(&mut File::create(path)?);
-    if path.metadata().is_ok_and(|there| !there.is_file()) {
-        return write_to(path.as_os_str()).with_context(|| path.display().to_string());
-    }
-    let mut unfinished = path.as_os_str().to_owned();
-    unfinished.push(format!(".{}.unfinished", std::process::id()));
-    let written = write_to(&unfinished).and_then(|()| fs::rename(&unfinished, path));
-    if written.is_err() {
-        _ = fs::remove_file(&unfinished);
-    }
-    written.with_context(|| path.display().to_string())
 }

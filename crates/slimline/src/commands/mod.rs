@@ -21,9 +21,10 @@ mod share;
 mod simulate;
 mod trace;
 
+use std::ffi::OsStr;
 use std::fmt;
-use std::fs::File;
-use std::io::Write;
+use std::fs::{self, File};
+use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -162,4 +163,30 @@ fn print(text: &str) -> anyhow::Result<()> {
     out.write_all(text.as_bytes())?;
     out.flush()?;
     Ok(())
+}
+
+/// All of it, or what was there stays; a pipe or a terminal is written to, and standard output for `-`.
+fn write_whole(
+    path: &Path,
+    write: impl FnOnce(&mut BufWriter<&mut dyn io::Write>) -> io::Result<()>,
+) -> anyhow::Result<()> {
+    let write_into = |out: &mut dyn io::Write| {
+        let mut out = BufWriter::new(out);
+        write(&mut out)?;
+        out.flush()
+    };
+    if path.as_os_str() == "-" {
+        return Ok(write_into(&mut io::stdout().lock())?);
+    }
+    let write_to = |path: &OsStr| write_into(&mut File::create(path)?);
+    if path.metadata().is_ok_and(|there| !there.is_file()) {
+        return write_to(path.as_os_str()).with_context(|| path.display().to_string());
+    }
+    let mut unfinished = path.as_os_str().to_owned();
+    unfinished.push(format!(".{}.unfinished", std::process::id()));
+    let written = write_to(&unfinished).and_then(|()| fs::rename(&unfinished, path));
+    if written.is_err() {
+        _ = fs::remove_file(&unfinished);
+    }
+    written.with_context(|| path.display().to_string())
 }

@@ -3,10 +3,12 @@
 use std::path::PathBuf;
 
 use anyhow::bail;
+use slimline_report::csv;
 use slimline_report::text::{self, By, Limits, WIDTH};
+use slimline_report::view::Report;
 
 use super::print;
-use crate::cli::{self, Format};
+use crate::cli::{self, TableFormat as Format};
 use crate::pipeline;
 
 pub(crate) fn run(options: &cli::Report) -> anyhow::Result<u8> {
@@ -22,13 +24,9 @@ pub(crate) fn run(options: &cli::Report) -> anyhow::Result<u8> {
     let mut out = String::new();
     match (options.per_process, options.format) {
         (false, Format::Json) => out = slimline_report::json(&pipeline::report(session)?),
-        (false, Format::Text) => {
-            let report = pipeline::report(session)?;
-            if options.by == cli::By::Region && report.breakdowns.regions.is_empty() {
-                bail!("{}: no regions were recorded, or none was met: slimline record --regions", session.display());
-            }
-            text::report(&mut out, &report, by(options), limits)?;
-        }
+        (false, Format::Csv) => out = csv::report(&told_by(options)?, by(options)),
+        (true, Format::Csv) => out = csv::report_per_process(&pipeline::reports_per_process(session)?, by(options)),
+        (false, Format::Text) => text::report(&mut out, &told_by(options)?, by(options), limits)?,
         (true, Format::Json) => out = slimline_report::json_per_process(pipeline::reports_per_process(session)?),
         (true, Format::Text) => {
             let processes = pipeline::reports_per_process(session)?;
@@ -41,6 +39,16 @@ pub(crate) fn run(options: &cli::Report) -> anyhow::Result<u8> {
     }
     print(&out)?;
     Ok(0)
+}
+
+/// The report, which is to have what it is to be cut by.
+fn told_by(options: &cli::Report) -> anyhow::Result<Report> {
+    let session = &options.input.session;
+    let report = pipeline::report(session)?;
+    if options.by == cli::By::Region && report.breakdowns.regions.is_empty() {
+        bail!("{}: no regions were recorded, or none was met: slimline record --regions", session.display());
+    }
+    Ok(report)
 }
 
 /// Columns of the terminal that the report goes to, if it goes to one.

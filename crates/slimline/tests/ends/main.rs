@@ -1,6 +1,7 @@
 //! How every command ends where something is wrong: one clear line, the documented exit status, no panic, and no part
 //! of a session that looks whole.
 
+mod exporting;
 mod importing;
 mod outside;
 mod parallel;

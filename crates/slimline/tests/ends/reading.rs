@@ -6,8 +6,15 @@ use std::path::{Path, PathBuf};
 use crate::scratch::{Scratch, check_refused, stderr, stdout};
 
 /// Everything that reads a session, but for its name.
-const READERS: [&[&str]; 5] =
-    [&["report"], &["report", "--format", "json"], &["advise"], &["export", "--to", "dot"], &["annotate"]];
+const READERS: [&[&str]; 7] = [
+    &["report"],
+    &["report", "--format", "json"],
+    &["advise"],
+    &["export", "--to", "dot"],
+    &["export", "--to", "callgrind"],
+    &["export", "--to", "sarif"],
+    &["annotate"],
+];
 
 /// Every reader refuses `session` with one line that holds `expected`.
 #[track_caller]
@@ -143,7 +150,19 @@ fn damage_to_any_file_is_found() {
 fn a_reader_that_leaves_is_no_error_and_a_full_disk_is() {
     let scratch = Scratch::new();
     scratch.record_walk(&["-O1", "-g"]);
-    for reader in ["report", "report --format json", "advise", "export --to dot", "annotate item", "doctor", "--help"] {
+    for reader in [
+        "report",
+        "report --format json",
+        "report --format csv",
+        "advise",
+        "export --to dot",
+        "export --to callgrind",
+        "export --to pprof",
+        "export --to speedscope",
+        "annotate item",
+        "doctor",
+        "--help",
+    ] {
         let pipe = format!("set -o pipefail; $SLIMLINE {reader} | head -c 1 > /dev/null; echo ${{PIPESTATUS[0]}}");
         let output = scratch.bash(&pipe).output().unwrap();
         assert_eq!((stdout(&output).as_str(), stderr(&output).as_str()), ("0\n", ""), "{reader}");

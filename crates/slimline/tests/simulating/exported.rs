@@ -107,3 +107,35 @@ fn tables_come_back() {
         }
     }
 }
+
+/// Costs of a trace are its accesses, exact ones: by data, with loads and stores, and by who allocated.
+#[test]
+fn accesses_are_costs_for_other_tools() {
+    let directory = traced(NODES);
+    let all = 300 * 2 + 4000 * (300 + 2);
+    slimline(directory.path(), &["export", "run.trace", "--to", "callgrind", "-o", "callgrind.out"]);
+    let read = |name: &str| fs::read_to_string(directory.path().join(name)).unwrap();
+    let (loads, stores) = (4000 * 301, 300 * 2 + 4000);
+    assert!(
+        read("callgrind.out").contains(&format!("summary: {all} {all} {loads} {stores}\n")),
+        "{}",
+        read("callgrind.out")
+    );
+    slimline(directory.path(), &["export", "run.trace", "--to", "collapsed", "-o", "stacks.txt"]);
+    let stacks = read("stacks.txt");
+    assert!(stacks.lines().any(|line| line == "sum;nodes [heap];nodes.key 1200000"), "{stacks}");
+    let sum: u64 = stacks.lines().map(|line| line.rsplit_once(' ').unwrap().1.parse::<u64>().unwrap()).sum();
+    assert_eq!(sum, all);
+    slimline(directory.path(), &["export", "run.trace", "--to", "dhat", "-o", "dhat.json"]);
+    let file: Value = serde_json::from_str(&read("dhat.json")).unwrap();
+    let point = &file["pps"][0];
+    let told = ["tb", "tbk", "rb", "wb"].map(|of| point[of].as_u64().unwrap());
+    assert_eq!(told, [300 * 16, 1, 8 * loads, 8 * stores], "{file}");
+    assert_eq!(file["te"], loads + stores);
+    let said = failed(directory.path(), &["export", "run.trace", "--to", "firefox"]);
+    assert!(said.contains("accesses of a trace have no times"), "{said}");
+    for to in ["dot", "sarif"] {
+        let said = failed(directory.path(), &["export", "run.trace", "--to", to]);
+        assert!(said.contains("is a full trace, not a session of samples"), "{said}");
+    }
+}

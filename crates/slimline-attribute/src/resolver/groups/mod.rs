@@ -185,6 +185,11 @@ impl Groups {
         (0..).map(GroupId).zip(&self.origins).filter_map(|(id, origin)| Some((id, origin.clone()?))).collect()
     }
 
+    /// What is known of call paths.
+    pub(super) fn call_paths(&mut self) -> &mut CallPaths {
+        &mut self.paths
+    }
+
     /// Takes in what was counted of the call paths of a process, whether an access named them or not.
     pub(super) fn add_paths(&mut self, view: ProcessView<'_, '_>) {
         let mut known = FxHashMap::default();

@@ -1,4 +1,4 @@
-//! `slimline export`
+//! `slimline export --to parquet`
 
 use std::fs;
 use std::io;
@@ -9,36 +9,19 @@ use anyhow::{Context, bail};
 use slimline_analyze::full_trace::attributed::own_address;
 use slimline_analyze::full_trace::findings::Place;
 use slimline_analyze::origins::Origins;
-use slimline_report::dot;
 use slimline_simulate::access::{Access, AccessKind, Consumer};
 use slimline_trace::address::Avma;
 use slimline_trace::tables::{Table, TracedAccess, TracedAccesses, TracedKey, TracedKeys};
 
-use super::print;
 use crate::accesses::{self, Accesses};
-use crate::cli::{self, AccessInput, Tool};
-use crate::pipeline;
+use crate::cli::{self, AccessInput};
 use crate::say;
 
 /// Rows of a file of accesses: what is held in memory, and what a query reads at a time.
 const ROWS: usize = 1 << 20;
 
-pub(crate) fn run(options: &cli::Export) -> anyhow::Result<u8> {
-    match (options.to, &options.output) {
-        (Tool::Dot, None) if !options.callers => {
-            let report = pipeline::report(&options.from)?;
-            let mut out = String::new();
-            dot::graph(&mut out, &report)?;
-            print(&out)?;
-        }
-        (Tool::Parquet, Some(output)) => parquet(options, output)?,
-        _ => bail!("--to dot prints: it takes neither --output nor --callers"),
-    }
-    Ok(0)
-}
-
 /// Writes files one by one, the keys last: without them it is not whole.
-fn parquet(options: &cli::Export, output: &Path) -> anyhow::Result<()> {
+pub(super) fn write_tables(options: &cli::Export, output: &Path) -> anyhow::Result<()> {
     if !options.from.is_dir() {
         options.from.metadata().with_context(|| options.from.display().to_string())?;
         bail!("{}: no trace: wanted is what slimline trace -o wrote", options.from.display());

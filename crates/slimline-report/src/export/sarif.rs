@@ -1,0 +1,165 @@
+//! SARIF 2.1.0 (OASIS): the advice of a session as results for code review and editors.
+//!
+//! A result is at the definition of its structure, or else where the data is allocated; lines that touch what moves are related
+//! locations. Files below the directory in which the program was started are relative to it (`SRCROOT`), others are absolute.
+
+use serde_json::{Map, Value, json};
+
+use super::PROGRAM;
+use crate::text::how_sampled;
+use crate::view::{Advice, Group, Position, Report};
+
+/// The rules: id, as in [`Advice::kind`], name, what it is about.
+const RULES: [(&str, &str, &str); 6] = [
+    ("split", "SplitStructure", "Fields that are used apart are better in structures of their own."),
+    ("hot_cold_split", "SplitColdFields", "Fields that are hardly used are better out of the way of the others."),
+    ("reorder", "ReorderFields", "Fields in another order touch fewer cache lines."),
+    ("interchange", "InterchangeLoops", "Loops in another order walk through memory in its own."),
+    ("leave_alone", "LeaveAlone", "The layout fits how it is used."),
+    ("not_judged", "NotJudged", "Several threads use the data at once: what another layout costs is not known."),
+];
+
+/// Where relative files are.
+const ROOT: &str = "SRCROOT";
+
+/// The log, as JSON; the program was started in `directory`.
+pub fn json(report: &Report, directory: &str) -> String {
+    let session = &report.session;
+    let results: Vec<Value> = report.advice.iter().map(|advice| result(advice, report, directory)).collect();
+    let mut bases = Map::new();
+    if !directory.is_empty() {
+        bases
+            .insert(ROOT.to_owned(), json!({ "uri": format!("file://{}/", encoded(directory.trim_end_matches('/'))) }));
+    }
+    let rule = |&(id, name, text): &(&str, &str, &str)| json!({ "id": id, "name": name, "shortDescription": { "text": text } });
+    let log = json!({
+        "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
+        "version": "2.1.0",
+        "runs": [{
+            "tool": { "driver": {
+                "name": "slimline",
+                "fullName": PROGRAM,
+                "semanticVersion": env!("CARGO_PKG_VERSION"),
+                "rules": RULES.iter().map(rule).collect::<Vec<_>>(),
+            } },
+            "originalUriBaseIds": bases,
+            "columnKind": "unicodeCodePoints",
+            "results": results,
+            "properties": {
+                "command": session.command,
+                "samples": format!("{} samples: {}", session.collector, how_sampled(session)),
+                "notes": session.notes,
+            },
+        }],
+    });
+    let text = serde_json::to_string_pretty(&log).expect("a log holds string keys and finite numbers only");
+    slimline_trace::escape::json(&text) + "\n"
+}
+
+fn result(advice: &Advice, report: &Report, directory: &str) -> Value {
+    let group = report.groups.iter().find(|group| group.id == advice.group);
+    let (kind, level) = match (advice.kind.as_str(), advice.confidence.as_str()) {
+        ("leave_alone", _) => ("pass", "none"),
+        ("not_judged", _) => ("open", "none"),
+        (_, "low") => ("fail", "note"),
+        _ => ("fail", "warning"),
+    };
+    let mut text = advice.title.clone();
+    let sentences = [gain(advice, report), (!advice.why.is_empty()).then(|| advice.why.clone())];
+    sentences.into_iter().flatten().for_each(|sentence| text += &format!(". {sentence}"));
+    let mut message = json!({ "text": text });
+    if !advice.code.is_empty() {
+        message["markdown"] = json!(format!("{text}\n\n```\n{}\n```", advice.code.trim_end()));
+    }
+    let place = advice.declared_at.clone().or_else(|| group.and_then(allocated_at));
+    let mut location = Map::new();
+    if let Some(at) = &place {
+        location.insert("physicalLocation".to_owned(), physical(at, directory));
+    }
+    let name = group.map(name).unwrap_or_default();
+    location.insert("logicalLocations".to_owned(), json!([{ "name": name, "kind": "type" }]));
+    let related: Vec<Value> = advice
+        .touched_lines
+        .iter()
+        .filter_map(|line| position(line))
+        .zip(1..)
+        .map(|(at, id)| {
+            json!({
+                "id": id,
+                "message": { "text": "touches what moves" },
+                "physicalLocation": physical(&at, directory),
+            })
+        })
+        .collect();
+    json!({
+        "ruleId": advice.kind,
+        "ruleIndex": RULES.iter().position(|rule| rule.0 == advice.kind).map_or(-1, |at| at as i64),
+        "kind": kind,
+        "level": level,
+        "message": message,
+        "locations": [location],
+        "relatedLocations": related,
+        // The same advice of another run, wherever its lines went.
+        "partialFingerprints": { "slimlineAdvice/v1": format!("{} {name}", advice.kind) },
+        "properties": {
+            "group": group.map(|group| &group.name),
+            "share": group.map(|group| group.share),
+            "shareOf": report.session.weight.noun(),
+            "shareInterval": group.map(|group| group.share_interval),
+            "confidence": advice.confidence,
+            "predicted": advice.predicted,
+            "code": advice.code,
+        },
+    })
+}
+
+/// What it would gain, in a sentence.
+fn gain(advice: &Advice, report: &Report) -> Option<String> {
+    let predicted = advice.predicted.as_ref()?;
+    let percent = |part: f64| format!("{:+.0} %", part * 100.0);
+    let interval = predicted.cycles_interval;
+    Some(format!(
+        "Predicted: {} of the {} ({} to {}), {}",
+        percent(predicted.cycles),
+        report.session.weight.noun(),
+        percent(interval.low),
+        percent(interval.high),
+        predicted.method
+    ))
+}
+
+fn name(group: &Group) -> String {
+    group.type_name.clone().unwrap_or_else(|| group.name.clone())
+}
+
+fn allocated_at(group: &Group) -> Option<Position> {
+    let at = group.allocated_at.as_ref()?;
+    Some(Position { file: at.file.clone()?, line: at.line })
+}
+
+/// `file:line`
+fn position(text: &str) -> Option<Position> {
+    let (file, line) = text.rsplit_once(':')?;
+    Some(Position { file: file.to_owned(), line: line.parse().ok()? })
+}
+
+fn physical(at: &Position, directory: &str) -> Value {
+    let below =
+        at.file.strip_prefix(directory).and_then(|rest| rest.strip_prefix('/')).filter(|_| !directory.is_empty());
+    let artifact = match below {
+        Some(relative) => json!({ "uri": encoded(relative), "uriBaseId": ROOT }),
+        None if at.file.starts_with('/') => json!({ "uri": format!("file://{}", encoded(&at.file)) }),
+        None => json!({ "uri": encoded(&at.file), "uriBaseId": ROOT }),
+    };
+    let mut place = json!({ "artifactLocation": artifact });
+    if at.line > 0 {
+        place["region"] = json!({ "startLine": at.line });
+    }
+    place
+}
+
+/// A path as a URI has it (RFC 3986).
+fn encoded(path: &str) -> String {
+    let is_kept = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~/".contains(&byte);
+    path.bytes().map(|byte| if is_kept(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") }).collect()
+}

@@ -1,0 +1,110 @@
+//! `slimline export`
+
+mod parquet;
+
+use std::io::{self, IsTerminal, Write};
+use std::path::Path;
+
+use anyhow::bail;
+use slimline_report::assemble::traced_costs;
+use slimline_report::export::{
+    CostTable, Counts, callgrind, collapsed, dhat, dot, firefox, flamegraph, pprof, sarif, speedscope,
+};
+use slimline_simulate::access::{Access, AccessKind, Consumer};
+use slimline_trace::session::Session;
+use slimline_trace::stream::recording::is_recording;
+
+use super::write_whole;
+use crate::accesses;
+use crate::cli::{self, AccessInput, Tool};
+use crate::pipeline;
+use crate::say;
+
+pub(crate) fn run(options: &cli::Export) -> anyhow::Result<u8> {
+    let is_trace = is_recording(&options.from);
+    if options.callers && !is_trace && options.to != Tool::Parquet {
+        bail!("--callers is of traces: a session tells blocks of the heap apart by who called for them as it is");
+    }
+    if let (Tool::Parquet, Some(output)) = (options.to, &options.output) {
+        parquet::write_tables(options, output)?;
+        return Ok(0);
+    }
+    if options.to == Tool::Pprof && is_standard_output(options) && io::stdout().is_terminal() {
+        bail!("--to pprof is no text for a terminal: name a file (-o profile.pb.gz), or pipe it on");
+    }
+    let mut text = String::new();
+    match options.to {
+        Tool::Dot => dot::graph(&mut text, &pipeline::report(&options.from)?)?,
+        Tool::Sarif => {
+            let report = pipeline::report(&options.from)?;
+            text = sarif::json(&report, &Session::open(&options.from)?.info().working_directory);
+        }
+        Tool::Pprof => {
+            let table = costs(options, is_trace)?;
+            write(options, |out| pprof::write(out, &table))?;
+            return Ok(0);
+        }
+        Tool::Callgrind => callgrind::write(&mut text, &costs(options, is_trace)?)?,
+        Tool::Collapsed => {
+            let table = costs(options, is_trace)?;
+            // The format has no place for it.
+            table.run.remarks.iter().take(1).for_each(|remark| say(format_args!("slimline: {remark}")));
+            collapsed::write(&mut text, &table)?;
+        }
+        Tool::Flamegraph => flamegraph::write(&mut text, &costs(options, is_trace)?)?,
+        Tool::Speedscope => text = speedscope::json(&costs(options, is_trace)?),
+        Tool::Firefox if is_trace => {
+            bail!("{}: accesses of a trace have no times: --to speedscope shows one", options.from.display())
+        }
+        Tool::Firefox => text = firefox::json(&costs(options, is_trace)?),
+        Tool::Dhat => text = dhat::json(&costs(options, is_trace)?),
+        Tool::Parquet => bail!("--to parquet writes a directory: name it (-o DIR)"),
+    }
+    write(options, |out| out.write_all(text.as_bytes()))?;
+    Ok(0)
+}
+
+fn is_standard_output(options: &cli::Export) -> bool {
+    options.output.as_deref().is_none_or(|output| output.as_os_str() == "-")
+}
+
+fn write(options: &cli::Export, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> anyhow::Result<()> {
+    let output = options.output.as_deref().unwrap_or(Path::new("-"));
+    write_whole(output, |out| write(out))
+}
+
+fn costs(options: &cli::Export, is_trace: bool) -> anyhow::Result<CostTable> {
+    if !is_trace {
+        return pipeline::costs(&options.from, matches!(options.to, Tool::Speedscope | Tool::Firefox));
+    }
+    let mut counted = Counted::default();
+    let read = accesses::read(&AccessInput::written(&options.from, options.callers), &mut counted)?;
+    Ok(traced_costs(&read.trace, &read.origins, &counted.by_key, &read.pids))
+}
+
+/// Counts accesses by key.
+#[derive(Default)]
+struct Counted {
+    by_key: Vec<Counts>,
+}
+
+impl Consumer for Counted {
+    fn take(&mut self, accesses: &[Access]) {
+        for &Access { key, bytes, kind, .. } in accesses {
+            let key = key as usize;
+            if key >= self.by_key.len() {
+                self.by_key.resize(key + 1, Counts::default());
+            }
+            let counts = &mut self.by_key[key];
+            counts.cost += 1;
+            if kind != AccessKind::Store {
+                counts.loads += 1;
+                counts.loaded_bytes += u64::from(bytes);
+            }
+            if kind.stores() {
+                counts.stores += 1;
+                counts.stored_bytes += u64::from(bytes);
+            }
+        }
+    }
+}
