@@ -5,6 +5,7 @@ mod breakdowns;
 mod coverage;
 mod groups;
 mod layout;
+mod lines;
 mod loops;
 mod served;
 mod session;
@@ -41,6 +42,7 @@ pub fn report(
         groups: findings.groups.iter().map(|found| groups::view(found, tables, &went, &findings.service)).collect(),
         loops,
         breakdowns: breakdowns::view(&findings.hot, tables),
+        lines: lines::view(findings, tables),
         coverage: coverage::view(&findings.coverage, tables, findings.hot.whole.weight),
         advice: advice.iter().map(advice::view).collect(),
     }
