@@ -413,6 +413,7 @@ Cells that are empty, ?, ??, - or N/A tell nothing.";
         slimline report\n  \
         slimline report --by loop before.data\n  \
         slimline report --per-process run        run holds a session, or one for each rank\n  \
+        slimline report --format html > report.html   one page for a browser, with the advice\n  \
         slimline report --format json | jq '.groups[0].fields'")]
 pub(crate) struct Report {
     #[command(flatten)]
@@ -420,9 +421,9 @@ pub(crate) struct Report {
     /// What to cut the time by
     #[arg(long, value_enum, default_value_t = By::Group)]
     pub(crate) by: By,
-    /// How to print it
-    #[arg(long, value_enum, default_value_t = Format::Text)]
-    pub(crate) format: Format,
+    /// How to print it; other formats than text have all, whatever is asked for below and by --by
+    #[arg(long, value_enum, default_value_t = ReportFormat::Text)]
+    pub(crate) format: ReportFormat,
     /// Most rows of a table
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = rows)]
     pub(crate) rows: usize,
@@ -470,6 +471,16 @@ pub(crate) enum Format {
     Text,
     /// For programs; the schema is versioned
     Json,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ReportFormat {
+    /// For people
+    Text,
+    /// For programs; the schema is versioned
+    Json,
+    /// One page for a browser, which needs nothing else: structures on cache lines, advice, annotated source
+    Html,
 }
 
 /// Say what to change, why, and by how much it would help.
@@ -552,13 +563,15 @@ pub(crate) struct Doctor {
 
 /// Compile a small program, record it, and print report and advice.
 #[derive(Debug, Args)]
-#[command(
-    after_help = "Examples:\n  slimline demo\n  slimline demo --keep demo && slimline annotate demo/slimline.data body"
-)]
+#[command(after_help = "Examples:\n  slimline demo\n  slimline demo --html\n  \
+        slimline demo --keep demo && slimline annotate demo/slimline.data body")]
 pub(crate) struct Demo {
     /// Keep the program and its session in this directory
     #[arg(long, value_name = "DIR")]
     pub(crate) keep: Option<PathBuf>,
+    /// Write the report as a page for a browser, too: slimline-demo.html in this directory, or in that of --keep
+    #[arg(long)]
+    pub(crate) html: bool,
 }
 
 #[derive(Debug, Args)]

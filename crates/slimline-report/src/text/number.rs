@@ -10,11 +10,11 @@ pub(super) fn confidence(share: f64) -> String {
 }
 
 /// Heading of the columns that [`range`] fills.
-pub(super) const RANGE: &str = "from–to";
+pub(crate) const RANGE: &str = "from–to";
 
 /// A 95 % interval in percent: `27–30`, `0.3–1.2`. Both ends, as most are skewed; rounded outwards, so that it is never
 /// told narrower than it is.
-pub(super) fn range(interval: Interval) -> String {
+pub(crate) fn range(interval: Interval) -> String {
     format!("{}–{}", end(interval.low, f64::floor), end(interval.high, f64::ceil))
 }
 

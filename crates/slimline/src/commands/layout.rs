@@ -215,7 +215,7 @@ fn is_standard_output(path: &Option<PathBuf>) -> bool {
 }
 
 /// All of it, or what was there stays; a pipe or a terminal is written to, and standard output for `-`.
-fn write_whole(
+pub(super) fn write_whole(
     path: &Path,
     write: impl FnOnce(&mut BufWriter<&mut dyn io::Write>) -> io::Result<()>,
 ) -> anyhow::Result<()> {

@@ -1,12 +1,15 @@
 //! `slimline report`
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
+use anyhow::bail;
+use slimline_report::html;
 use slimline_report::text::{self, By, Limits, WIDTH};
 
 use super::print;
-use crate::cli::{self, Format};
+use crate::cli::{self, ReportFormat};
 use crate::pipeline;
+use crate::sources;
 
 pub(crate) fn run(options: &cli::Report) -> anyhow::Result<u8> {
     let limits = Limits {
@@ -20,10 +23,14 @@ pub(crate) fn run(options: &cli::Report) -> anyhow::Result<u8> {
     let session = &options.input.session;
     let mut out = String::new();
     match (options.per_process, options.format) {
-        (false, Format::Json) => out = slimline_report::json(&pipeline::report(session)?),
-        (false, Format::Text) => text::report(&mut out, &pipeline::report(session)?, by(options), limits)?,
-        (true, Format::Json) => out = slimline_report::json_per_process(pipeline::reports_per_process(session)?),
-        (true, Format::Text) => {
+        (false, ReportFormat::Html) => out = html_page(session)?,
+        (true, ReportFormat::Html) => {
+            bail!("--format html is one page of all processes: leave out --per-process, or take --format text or json")
+        }
+        (false, ReportFormat::Json) => out = slimline_report::json(&pipeline::report(session)?),
+        (false, ReportFormat::Text) => text::report(&mut out, &pipeline::report(session)?, by(options), limits)?,
+        (true, ReportFormat::Json) => out = slimline_report::json_per_process(pipeline::reports_per_process(session)?),
+        (true, ReportFormat::Text) => {
             let processes = pipeline::reports_per_process(session)?;
             if processes.is_empty() {
                 // Why there are no samples is told of all of them.
@@ -34,6 +41,14 @@ pub(crate) fn run(options: &cli::Report) -> anyhow::Result<u8> {
     }
     print(&out)?;
     Ok(0)
+}
+
+/// The page of a session, with what there is of its source.
+pub(super) fn html_page(session: &Path) -> anyhow::Result<String> {
+    let report = pipeline::report(session)?;
+    let mut page = String::new();
+    html::report(&mut page, &report, &sources::read(&report))?;
+    Ok(page)
 }
 
 /// Columns of the terminal that the report goes to, if it goes to one.
@@ -60,7 +75,7 @@ impl cli::Report {
     pub(crate) fn of(session: PathBuf) -> Self {
         let input = cli::Input { session };
         let Limits { rows, share, wide, callers, full_head: verbose, .. } = Limits::default();
-        let (by, format, percent_limit) = (cli::By::Group, Format::Text, share.map(|share| share * 100.0));
+        let (by, format, percent_limit) = (cli::By::Group, ReportFormat::Text, share.map(|share| share * 100.0));
         Self { input, by, format, rows, percent_limit, wide, per_process: false, callers, verbose, quality: false }
     }
 }

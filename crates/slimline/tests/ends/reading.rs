@@ -6,8 +6,14 @@ use std::path::{Path, PathBuf};
 use crate::scratch::{Scratch, check_refused, stderr, stdout};
 
 /// Everything that reads a session, but for its name.
-const READERS: [&[&str]; 5] =
-    [&["report"], &["report", "--format", "json"], &["advise"], &["export", "--to", "dot"], &["annotate"]];
+const READERS: [&[&str]; 6] = [
+    &["report"],
+    &["report", "--format", "json"],
+    &["report", "--format", "html"],
+    &["advise"],
+    &["export", "--to", "dot"],
+    &["annotate"],
+];
 
 /// Every reader refuses `session` with one line that holds `expected`.
 #[track_caller]
