@@ -13,6 +13,7 @@ use art::art;
 use browser::{Browser, View, WIDE};
 use slimline_report::html::{self, Source, source_files};
 use slimline_report::view::*;
+use slimline_trace::served::MemoryLevel;
 
 fn page_with(report: &Report, sources: &HashMap<String, Source>) -> String {
     let mut out = String::new();
@@ -92,6 +93,25 @@ fn a_source_that_is_newer_or_missing_is_told() {
     assert!(missing.contains("It could not be read: No such file or directory."), "{missing}");
     // Lines that cost something are told all the same; those in between are not known.
     assert!(missing.contains(">616</th>") && !missing.contains(">615</th>"), "{missing}");
+}
+
+/// What hardware tells takes the place of what bursts show.
+#[test]
+fn how_samples_were_served_is_told() {
+    let mut report = art();
+    let by = |level, share| ServedBy { level, share, latency_share: share };
+    let latency = Latency { samples: 90, share: 0.7, mean_cycles: 212.4, ..Latency::default() };
+    let levels = vec![by(MemoryLevel::L1, 0.25), by(MemoryLevel::LocalDram, 0.75)];
+    let served = Served { samples: 100, latency: Some(latency), levels, ..Served::default() };
+    report.session.served = Some(served.clone());
+    report.groups[0].served = Some(served.clone());
+    report.groups[0].fields[2].served = Some(served);
+    let page = page(&report);
+    let structures = part(&page, "structures");
+    assert!(structures.contains("<dt>served by</dt><dd>DRAM 75 %, L1 25 %</dd>"), "{structures}");
+    let row = structures.lines().find(|line| line.starts_with("<tr><th scope=\"row\">P</th>")).unwrap();
+    let cells = ["data-exact=\"100\">100</td>", "data-exact=\"212.4\">212</td>", "<td>DRAM 75 %, L1 25 %</td>"];
+    assert!(cells.iter().all(|cell| row.contains(cell)), "{row}");
 }
 
 /// A structure of 4 KiB with one hot field in its middle, a hole and a field across two lines.

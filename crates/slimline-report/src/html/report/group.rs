@@ -18,7 +18,7 @@ const LOOPS_OF_FIELD: usize = 6;
 /// What of a structure's share is in none of its fields has a row from here on; less would be told as nothing.
 const LEAST_ELSEWHERE: f64 = 0.0005;
 
-/// A section for each that costs enough; that of the costliest is open.
+/// A section for each that costs enough; that of the costliest whose fields are known is open.
 pub(super) fn sections(out: &mut impl Write, page: &Page<'_>) -> fmt::Result {
     if page.sections.is_empty() {
         return writeln!(out, "<p>No data that is known costs enough to be looked into.</p>");
@@ -26,8 +26,9 @@ pub(super) fn sections(out: &mut impl Write, page: &Page<'_>) -> fmt::Result {
     if page.sections.iter().any(|group| !group.fields.is_empty()) {
         legend(out, page.cost)?;
     }
+    let first = page.sections.iter().position(|group| group.fields.len() > 1).unwrap_or(0);
     for (place, group) in page.sections.iter().enumerate() {
-        let open = if place == 0 { " open" } else { "" };
+        let open = if place == first { " open" } else { "" };
         let Interval { low, high } = group.share_interval;
         writeln!(
             out,

@@ -55,8 +55,8 @@ pub(super) fn annotated(out: &mut impl Write, page: &Page<'_>, sources: &HashMap
     }
     writeln!(
         out,
-        "<p class=\"faint\">A line has the {} of code that debug information says is of it, as the most costly loops have it; what \
-         compilers say is of no line is in the loops' shares alone.</p>",
+        "<p class=\"faint\">The {} of a line is that of code which debug information says is of it; what compilers say is of no line \
+         is in the loops' shares alone.</p>",
         page.cost
     )?;
     for (file, _) in &files {
@@ -111,14 +111,16 @@ fn one(out: &mut impl Write, page: &Page<'_>, file: &str, source: Option<&Source
         before = Some(line);
         let row = of_file.get(&line);
         let share = row.map_or(0.0, |row| row.share);
-        let cost = if share > 0.0 { percent(share) } else { String::new() };
+        let [cost, hot] = match share {
+            0.0 => [String::new(), String::new()],
+            share => [percent(share), format!(" {}", heat(share))],
+        };
         let code = text.as_ref().and_then(|text| text.get(line as usize - 1)).copied().unwrap_or_default();
         writeln!(
             out,
-            "<tr><th scope=\"row\" class=\"number\">{}</th><td class=\"number {}\">{cost}</td><td><code>{}</code></td>\
+            "<tr><th scope=\"row\" class=\"number\">{}</th><td class=\"number{hot}\">{cost}</td><td><code>{}</code></td>\
              <td>{}</td></tr>",
             count(line.into()),
-            heat(share),
             Escaped(&code.replace('\t', "    ")),
             row.map(|row| touches(page, row)).unwrap_or_default()
         )?;
