@@ -421,7 +421,7 @@ pub(crate) struct Report {
     /// What to cut the time by
     #[arg(long, value_enum, default_value_t = By::Group)]
     pub(crate) by: By,
-    /// How to print it; other formats than text have all, whatever is asked for below and by --by
+    /// How to print it; json and html have all, whatever --by, --rows and --percent-limit say
     #[arg(long, value_enum, default_value_t = ReportFormat::Text)]
     pub(crate) format: ReportFormat,
     /// Most rows of a table
