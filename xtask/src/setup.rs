@@ -38,6 +38,8 @@ pub(crate) const TESTS: &[Package] = &[
     // Moves functions of finished programs.
     package("bolt-16", "llvm-bolt-16"),
     package("graphviz", "dot"),
+    // Opens the pages that reports are, as those who read them do.
+    package("chromium", "chromium"),
     package("gzip", "gzip"),
     package("xz-utils", "xz"),
     package("perl", "perl"),

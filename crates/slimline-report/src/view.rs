@@ -14,8 +14,8 @@ mod session;
 
 use serde::{Deserialize, Serialize};
 
-pub use self::advice::{Advice, Predicted};
-pub use self::code::{Breakdowns, Loop, LoopGroup, Row};
+pub use self::advice::{Advice, NewLayout, PlacedField, Predicted};
+pub use self::code::{Breakdowns, Line, LineGroup, Loop, LoopGroup, Row};
 pub use self::coverage::{Coverage, Missing, MissingUse};
 pub use self::group::{Affinity, Field, Group, GroupThread, Layout, LayoutMember, Place, Position, Sharing};
 pub use self::served::{Latency, Served, ServedBy};
@@ -37,6 +37,9 @@ pub struct Report {
     pub loops: Vec<Loop>,
     /// The same weight by code and by thread.
     pub breakdowns: Breakdowns,
+    /// Lines of the source, costliest first, with what they access.
+    #[serde(default)]
+    pub lines: Vec<Line>,
     /// How much of the weight is resolved, and why not the rest.
     pub coverage: Coverage,
     /// What to change.

@@ -419,6 +419,8 @@ Cells that are empty, ?, ??, - or N/A tell nothing.";
         slimline report\n  \
         slimline report --by loop before.data\n  \
         slimline report --per-process run        run holds a session, or one for each rank\n  \
+        slimline report --format html > report.html   one page for a browser, with the advice
+  \
         slimline report --format json | jq '.groups[0].fields'\n  \
         slimline report --by field --format csv > fields.csv")]
 pub(crate) struct Report {
@@ -427,9 +429,9 @@ pub(crate) struct Report {
     /// What to cut the time by
     #[arg(long, value_enum, default_value_t = By::Group)]
     pub(crate) by: By,
-    /// How to print it; CSV has all rows, whatever their number and share
-    #[arg(long, value_enum, default_value_t = TableFormat::Text)]
-    pub(crate) format: TableFormat,
+    /// How to print it; csv, json and html have all, whatever --rows and --percent-limit say
+    #[arg(long, value_enum, default_value_t = ReportFormat::Text)]
+    pub(crate) format: ReportFormat,
     /// Most rows of a table
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = rows)]
     pub(crate) rows: usize,
@@ -481,6 +483,18 @@ pub(crate) enum Format {
     Json,
 }
 
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ReportFormat {
+    /// For people
+    Text,
+    /// For programs; the schema is versioned
+    Json,
+    /// Tables for spreadsheets
+    Csv,
+    /// One page for a browser, which needs nothing else: structures on cache lines, advice, annotated source
+    Html,
+}
+
 /// Say what to change, why, and by how much it would help.
 #[derive(Debug, Args)]
 #[command(
@@ -528,13 +542,15 @@ pub(crate) struct Doctor {
 
 /// Compile a small program, record it, and print report and advice.
 #[derive(Debug, Args)]
-#[command(
-    after_help = "Examples:\n  slimline demo\n  slimline demo --keep demo && slimline annotate demo/slimline.data body"
-)]
+#[command(after_help = "Examples:\n  slimline demo\n  slimline demo --html\n  \
+        slimline demo --keep demo && slimline annotate demo/slimline.data body")]
 pub(crate) struct Demo {
     /// Keep the program and its session in this directory
     #[arg(long, value_name = "DIR")]
     pub(crate) keep: Option<PathBuf>,
+    /// Write the report as a page for a browser, too: slimline-demo.html in this directory, or in that of --keep
+    #[arg(long)]
+    pub(crate) html: bool,
 }
 
 #[derive(Debug, Args)]

@@ -15,6 +15,7 @@ mod pipeline;
 mod progress;
 mod region_data;
 mod region_profiles;
+mod sources;
 mod tracing;
 
 use std::fmt::Display;

@@ -32,6 +32,7 @@ use crate::structure::{ElementFrom, LEAST_NODES};
 
 use caches::Small;
 pub use lines::Packing;
+pub use placing::{NewLayout, PlacedField};
 
 /// Part of the lines saved that is expected to become time saved; the low and the high end of it.
 pub const REACHED: (f64, f64, f64) = (0.35, 0.7, 1.0);
@@ -112,6 +113,8 @@ pub struct Advice {
     pub title: String,
     /// Offsets of the fields of each new structure, or in their new order.
     pub fields: Vec<Vec<u64>>,
+    /// Where a compiler places these fields, structure by structure.
+    pub layouts: Vec<NewLayout>,
     /// What it is expected to gain; `None` for [`Kind::LeaveAlone`] and [`Kind::NotJudged`].
     pub predicted: Option<Predicted>,
     /// How sure.
@@ -327,6 +330,7 @@ impl Subject<'_> {
             others: self.others(),
             title: format!("Leave {} as it is", self.name()),
             fields: Vec::new(),
+            layouts: Vec::new(),
             predicted: None,
             confidence: if self.group.share.samples >= MANY_SAMPLES { Confidence::High } else { Confidence::Medium },
             why,

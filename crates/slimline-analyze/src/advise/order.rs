@@ -4,7 +4,7 @@ use slimline_attribute::tables::Language;
 
 use super::definition::{self, Part};
 use super::lines::{Layout, Packing, block_spacing};
-use super::placing::{laid_out, of_same_member, strictest};
+use super::placing::{NewLayout, laid_out, of_same_member, strictest};
 use super::split::as_it_is;
 use super::{Advice, Kind, Subject, percent};
 use crate::structure::ElementFrom;
@@ -54,6 +54,7 @@ pub(super) fn reorder(subject: &Subject<'_>) -> Option<Advice> {
         others: subject.others(),
         title: format!("Reorder {} to {}", subject.name(), subject.braces(&order)),
         fields: vec![subject.offsets(&order)],
+        layouts: vec![NewLayout::of(subject, &placed, bytes)],
         confidence: subject.confidence(&predicted),
         why: format!(
             "{} {} of the {}. Fields that are used together lie side by side then: {} fewer lines in its \

@@ -4,6 +4,42 @@ use slimline_attribute::tables::{Member, MemberRole, Type};
 
 use super::Subject;
 
+/// A structure as it would be laid out.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NewLayout {
+    /// Its size.
+    pub bytes: u64,
+    /// Its fields, by offset.
+    pub fields: Vec<PlacedField>,
+    /// Offset of the pointer to the part that was moved out of it, where it has one.
+    pub pointer_at: Option<u64>,
+}
+
+/// A field of a [`NewLayout`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PlacedField {
+    /// Its offset as it is.
+    pub from: u64,
+    /// Its offset as it would be.
+    pub offset: u64,
+    /// Its size.
+    pub bytes: u64,
+}
+
+impl NewLayout {
+    /// Of what [`laid_out`] tells.
+    pub(super) fn of(subject: &Subject<'_>, placed: &[(usize, u64, u64)], bytes: u64) -> Self {
+        let field = |&(row, offset, bytes): &(usize, u64, u64)| PlacedField {
+            from: subject.group.fields[row].offset,
+            offset,
+            bytes,
+        };
+        let mut fields: Vec<PlacedField> = placed.iter().map(field).collect();
+        fields.sort_by_key(|field| field.offset);
+        Self { bytes, fields, pointer_at: None }
+    }
+}
+
 /// Fields of a structure laid out in their order: (field, offset, bytes) of each, and the size.
 pub(super) fn laid_out(subject: &Subject<'_>, fields: &[usize]) -> (Vec<(usize, u64, u64)>, u64) {
     let mut end = 0u64;

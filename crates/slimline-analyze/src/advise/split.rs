@@ -2,7 +2,7 @@
 
 use super::definition::{self, Part};
 use super::lines::{Layout, Packing, block_spacing};
-use super::placing::laid_out;
+use super::placing::{NewLayout, laid_out};
 use super::{Advice, Kind, SourceLoop, Subject, percent};
 use crate::clusters::Rules;
 use crate::structure::Structure;
@@ -66,6 +66,7 @@ fn arrays(subject: &Subject<'_>, structure: &Structure, clusters: &[&[usize]], l
         others: subject.others(),
         title: format!("Split {} into {}", subject.name(), words.join(" ")),
         fields: clusters.iter().map(|fields| subject.offsets(fields)).collect(),
+        layouts: layouts.iter().map(|(placed, bytes)| NewLayout::of(subject, placed, *bytes)).collect(),
         confidence: subject.confidence(&predicted),
         why: why(subject, structure, clusters),
         code: definition::arrays(subject, &parts, linked),
@@ -91,6 +92,8 @@ fn hot_cold(subject: &Subject<'_>, structure: &Structure, clusters: &[&[usize]])
     });
     let (predicted, hot, cold) = candidates.min_by(|a, b| a.0.cycles.total_cmp(&b.0.cycles))?;
     let parts = [Part { fields: &hot, pointer: true }, Part { fields: &cold, pointer: false }];
+    let (cold_placed, cold_bytes) = laid_out(subject, &cold);
+    let cold_layout = NewLayout::of(subject, &cold_placed, cold_bytes);
     Some(Advice {
         kind: Kind::HotColdSplit,
         group: subject.group.group,
@@ -102,6 +105,7 @@ fn hot_cold(subject: &Subject<'_>, structure: &Structure, clusters: &[&[usize]])
             subject.braces(&cold)
         ),
         fields: vec![subject.offsets(&hot), subject.offsets(&cold)],
+        layouts: vec![hot_layout(subject, &hot), cold_layout],
         confidence: subject.confidence(&predicted),
         why: why(subject, structure, &[&hot, &cold]),
         code: definition::hot_cold(subject, &parts),
@@ -109,6 +113,13 @@ fn hot_cold(subject: &Subject<'_>, structure: &Structure, clusters: &[&[usize]])
         touched_lines: subject.lines_that_touch(&cold),
         predicted: Some(predicted),
     })
+}
+
+/// The hot part with its pointer behind it.
+fn hot_layout(subject: &Subject<'_>, hot: &[usize]) -> NewLayout {
+    let (placed, bytes) = laid_out(subject, hot);
+    let pointer_at = bytes.next_multiple_of(POINTER_BYTES);
+    NewLayout { pointer_at: Some(pointer_at), ..NewLayout::of(subject, &placed, pointer_at + POINTER_BYTES) }
 }
 
 fn hot_cold_packing(subject: &Subject<'_>, structure: &Structure, hot: &[usize], cold: &[usize]) -> Packing {

@@ -45,6 +45,7 @@ fn interchange(subject: &Subject<'_>, row: usize, of_group: &LoopGroup) -> Optio
             place_of(found)
         ),
         fields: Vec::new(),
+        layouts: Vec::new(),
         predicted: Some(predicted),
         confidence: match subject.group.share.samples {
             MANY_SAMPLES.. => Confidence::High,

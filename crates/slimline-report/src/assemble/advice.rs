@@ -1,6 +1,6 @@
 //! Advice.
 
-use slimline_analyze::advise::{Advice, Confidence, Kind};
+use slimline_analyze::advise::{Advice, Confidence, Kind, NewLayout, PlacedField};
 
 use crate::view;
 
@@ -19,6 +19,7 @@ pub(super) fn view(advice: &Advice) -> view::Advice {
         other_groups: advice.others.iter().map(|group| group.0).collect(),
         title: advice.title.clone(),
         fields: advice.fields.clone(),
+        layouts: advice.layouts.iter().map(layout).collect(),
         predicted: advice.predicted.as_ref().map(|predicted| view::Predicted {
             cycles: predicted.cycles,
             cycles_interval: view::Interval { low: predicted.cycles_low, high: predicted.cycles_high },
@@ -35,5 +36,14 @@ pub(super) fn view(advice: &Advice) -> view::Advice {
         code: advice.code.clone(),
         declared_at: advice.declared_at.as_ref().map(|at| view::Position { file: at.file.clone(), line: at.line }),
         touched_lines: advice.touched_lines.iter().map(|(file, line)| format!("{file}:{line}")).collect(),
+    }
+}
+
+fn layout(layout: &NewLayout) -> view::NewLayout {
+    let field = |&PlacedField { from, offset, bytes }: &PlacedField| view::PlacedField { from, offset, bytes };
+    view::NewLayout {
+        bytes: layout.bytes,
+        fields: layout.fields.iter().map(field).collect(),
+        pointer_at: layout.pointer_at,
     }
 }

@@ -17,6 +17,7 @@ pub(super) fn view(found: &LoopFindings, findings: &Findings, tables: &Tables) -
         last_line: row.last_line,
         column: row.columns.map(|(first, _)| first),
         module: tables.modules[row.module.index()].file_name().to_owned(),
+        module_path: tables.modules[row.module.index()].path.clone(),
         start_address: row.start.0,
         end_address: row.end.0,
         share: found.share.value,
@@ -31,12 +32,9 @@ pub(super) fn view(found: &LoopFindings, findings: &Findings, tables: &Tables) -
                 let group = findings.groups.iter().find(|group| group.group == part.group);
                 let offset = |field: usize| group.map(|group| group.fields[field].offset);
                 let used = part.fields.iter().filter(|field| !field.only_spanned);
-                view::LoopGroup {
-                    id: part.group.0,
-                    share: part.share,
-                    samples: part.samples,
-                    fields: used.filter_map(|field| offset(field.field)).collect(),
-                }
+                let (fields, field_shares) =
+                    used.filter_map(|field| Some((offset(field.field)?, field.share))).collect();
+                view::LoopGroup { id: part.group.0, share: part.share, samples: part.samples, fields, field_shares }
             })
             .collect(),
         served: None, // of all its copies, once these are joined
@@ -88,8 +86,15 @@ fn merge(into: &mut view::Loop, from: view::Loop) {
             Some(known) => {
                 known.share += part.share;
                 known.samples += part.samples;
-                let more: Vec<u64> = part.fields.into_iter().filter(|at| !known.fields.contains(at)).collect();
-                known.fields.extend(more);
+                for (field, share) in part.fields.into_iter().zip(part.field_shares) {
+                    match known.fields.iter().position(|&at| at == field) {
+                        Some(place) => known.field_shares[place] += share,
+                        None => {
+                            known.fields.push(field);
+                            known.field_shares.push(share);
+                        }
+                    }
+                }
             }
             None => into.groups.push(part),
         }
@@ -110,7 +115,13 @@ mod tests {
             share,
             share_interval: view::Interval { low: share - 0.01, high: share + 0.01 },
             depth,
-            groups: vec![view::LoopGroup { id: 3, share, samples: 8, fields: fields.to_vec() }],
+            groups: vec![view::LoopGroup {
+                id: 3,
+                share,
+                samples: 8,
+                fields: fields.to_vec(),
+                field_shares: fields.iter().map(|_| share / fields.len() as f64).collect(),
+            }],
             ..view::Loop::default()
         }
     }
@@ -126,7 +137,14 @@ mod tests {
         assert_eq!(went, [1, 0, 0]);
         assert_eq!(merged[1], found("kick", [22, 23], 2, 0.375, &[48]));
         assert_eq!((merged.len(), merged[0].share, merged[0].depth), (2, 0.5, 2));
-        assert_eq!(merged[0].groups, [view::LoopGroup { id: 3, share: 0.5, samples: 16, fields: vec![0, 24] }]);
+        let both = view::LoopGroup {
+            id: 3,
+            share: 0.5,
+            samples: 16,
+            fields: vec![0, 24],
+            field_shares: vec![0.25 + 0.125, 0.125],
+        };
+        assert_eq!(merged[0].groups, [both]);
         assert!((merged[0].share_interval.low - 0.48).abs() < 1e-9);
     }
 

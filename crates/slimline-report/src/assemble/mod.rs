@@ -6,6 +6,7 @@ mod costs;
 mod coverage;
 mod groups;
 mod layout;
+mod lines;
 mod loops;
 mod served;
 mod session;
@@ -45,6 +46,7 @@ pub fn report(
         groups: findings.groups.iter().map(|found| groups::view(found, tables, &went, &findings.service)).collect(),
         loops,
         breakdowns: breakdowns::view(&findings.hot, tables, regions),
+        lines: lines::view(findings, tables),
         coverage: coverage::view(&findings.coverage, tables, findings.hot.whole.weight),
         advice: advice.iter().map(advice::view).collect(),
     }

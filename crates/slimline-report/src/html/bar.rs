@@ -2,12 +2,16 @@
 
 use super::page::Escaped;
 use crate::text::number::percent;
+use crate::view::Interval;
 
 /// Widths below are not seen, and would be a line of nothing.
 const LEAST_SHARE: f64 = 0.0005;
 /// What a letter takes of a large bar on a wide screen, and the room around them.
 const LETTER_SHARE: f64 = 0.0068;
 const AROUND_SHARE: f64 = 0.012;
+
+/// Colours of parts, one after the other, as the style sheet has them.
+pub(super) const TONES: [&str; 8] = ["tone-0", "tone-1", "tone-2", "tone-3", "tone-4", "tone-5", "tone-6", "tone-7"];
 
 /// A part of a bar.
 #[derive(Clone, Debug)]
@@ -60,6 +64,14 @@ pub(super) fn of_most(n: u64, most: u64) -> String {
     }
     let width = n as f64 / most as f64 * 100.0;
     format!("<span class=\"of-most\" aria-hidden=\"true\"><span style=\"width:{width:.1}%\"></span></span>")
+}
+
+/// A share with its interval; both are in numbers beside it.
+pub(super) fn interval(share: f64, Interval { low, high }: Interval) -> String {
+    let [share, low, high] = [share, low, high].map(|end| end.clamp(0.0, 1.0) * 100.0);
+    format!(
+        "<span class=\"interval\" aria-hidden=\"true\" style=\"--value:{share:.1};--low:{low:.1};--high:{high:.1}\"></span>"
+    )
 }
 
 /// What the parts of small bars are.

@@ -8,8 +8,7 @@ const STYLE: &str = include_str!("page.css");
 const SCRIPT: &str = include_str!("page.js");
 
 /// What a browser may load: nothing but what is in the page, whatever a name might make of it.
-const POLICY: &str =
-    "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; base-uri 'none'; form-action 'none'";
+const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'";
 
 /// Text of a page, or the value of an attribute in double quotes: names of programs are anything.
 #[derive(Clone, Copy, Debug)]
@@ -21,20 +20,20 @@ impl Display for Escaped<'_> {
     }
 }
 
-/// Begins a page of this title; [`end`] ends it.
-pub(super) fn begin(out: &mut impl Write, title: &str) -> fmt::Result {
+/// Begins a page of this title, with a style of its own beside that of all; [`end`] ends it.
+pub(super) fn begin(out: &mut impl Write, title: &str, style: &str) -> fmt::Result {
     writeln!(
         out,
         "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
          <meta http-equiv=\"Content-Security-Policy\" content=\"{POLICY}\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
-         <meta name=\"color-scheme\" content=\"light dark\">\n<title>{}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n<main>",
+         <meta name=\"color-scheme\" content=\"light dark\">\n<title>{}</title>\n<style>\n{STYLE}{style}</style>\n</head>\n<body>",
         Escaped(title)
     )
 }
 
 pub(super) fn end(out: &mut impl Write) -> fmt::Result {
-    writeln!(out, "</main>\n<script>\n{SCRIPT}</script>\n</body>\n</html>")
+    writeln!(out, "<script>\n{SCRIPT}</script>\n</body>\n</html>")
 }
 
 /// A page without its style and script, which are the same in all.
@@ -59,7 +58,7 @@ mod tests {
     #[test]
     fn a_page_is_whole_and_loads_nothing() {
         let mut page = String::new();
-        begin(&mut page, "</title><script>").unwrap();
+        begin(&mut page, "</title><script>", "").unwrap();
         end(&mut page).unwrap();
         assert!(page.contains("<title>&lt;/title&gt;&lt;script&gt;</title>"));
         for outside in ["http:", "https:", "src=", "@import", "url(", "fetch(", "XMLHttpRequest"] {

@@ -40,11 +40,11 @@ const TERMS: [(&str, &str); 10] = [
 pub fn regions(out: &mut impl Write, report: &RegionsReport) -> fmt::Result {
     let command = command_line(&report.command);
     if command.is_empty() {
-        page::begin(out, "Regions")?;
-        writeln!(out, "<header>\n<h1>Regions</h1>")?;
+        page::begin(out, "Regions", "")?;
+        writeln!(out, "<main>\n<header>\n<h1>Regions</h1>")?;
     } else {
-        page::begin(out, &format!("Regions of {command}"))?;
-        writeln!(out, "<header>\n<h1>Regions of <code>{}</code></h1>", Escaped(&command))?;
+        page::begin(out, &format!("Regions of {command}"), "")?;
+        writeln!(out, "<main>\n<header>\n<h1>Regions of <code>{}</code></h1>", Escaped(&command))?;
     }
     if let Some(end) = &report.ended {
         writeln!(out, "<p class=\"ended\">{}</p>", Escaped(&ended(end)))?;
@@ -72,7 +72,7 @@ pub fn regions(out: &mut impl Write, report: &RegionsReport) -> fmt::Result {
     for (term, means) in TERMS {
         writeln!(out, "<dt>{term}</dt><dd>{means}</dd>")?;
     }
-    writeln!(out, "</dl>\n</section>")?;
+    writeln!(out, "</dl>\n</section>\n</main>")?;
     page::end(out)
 }
 

@@ -2,6 +2,8 @@
 
 use std::fmt::{self, Display, Write};
 
+use serde_json::{Value, json};
+
 use super::page::Escaped;
 use crate::text::number::{bytes, count, duration, percent};
 
@@ -27,6 +29,14 @@ pub(super) struct Cell {
 impl Cell {
     pub(super) fn text(text: &str) -> Self {
         Self { markup: Escaped(text).to_string(), ..Self::default() }
+    }
+
+    /// Text that may be longer than what is shown of it: then it is told in full where it is pointed at.
+    pub(super) fn long_text(text: &str) -> Self {
+        /// Shorter text is never cut.
+        const SHOWN: usize = 28;
+        let cell = Self::text(text);
+        if text.chars().count() > SHOWN { cell.titled(text) } else { cell }
     }
 
     /// What does not apply: behind all else in either order.
@@ -83,17 +93,37 @@ impl Cell {
     }
 }
 
+/// Rows of a [searched](Table::searched) table that are in the page as such. Of so many a browser draws without delay; those beyond are
+/// data, of which the script draws what is in sight.
+pub(super) const DRAWN_ROWS: usize = 300;
+/// With fewer rows there is nothing to look for.
+const LEAST_SEARCHED: usize = 12;
+
 /// A table that is written row by row. The first cell of each row is its head.
 #[derive(Debug)]
 pub(super) struct Table<'a> {
     caption: &'a str,
     columns: &'a [Column<'a>],
     rows: String,
+    /// Rows that stay behind the others, of a table that may have some as data.
+    last: String,
+    /// Whether rows can be looked for, and may be data.
+    is_searched: bool,
+    /// Rows, but for the last ones.
+    count: usize,
+    /// Rows from [`DRAWN_ROWS`] on, as JSON.
+    data: String,
 }
 
 impl<'a> Table<'a> {
     pub(super) fn new(caption: &'a str, columns: &'a [Column<'a>]) -> Self {
-        Self { caption, columns, rows: String::new() }
+        let [rows, last, data] = [(); 3].map(|()| String::new());
+        Self { caption, columns, rows, last, is_searched: false, count: 0, data }
+    }
+
+    /// One with a field to look for rows, which may have any number of them.
+    pub(super) fn searched(caption: &'a str, columns: &'a [Column<'a>]) -> Self {
+        Self { is_searched: true, ..Self::new(caption, columns) }
     }
 
     /// What the rows that follow are of; they are sorted by themselves.
@@ -110,7 +140,29 @@ impl<'a> Table<'a> {
     }
 
     pub(super) fn row(&mut self, cells: &[Cell]) {
-        self.push("", cells);
+        self.count += 1;
+        if self.is_searched && self.count > DRAWN_ROWS {
+            self.data_row(cells);
+        } else {
+            self.push("", cells);
+        }
+    }
+
+    /// A row as the script reads it: each cell is its markup, or a list of that, what it is sorted by, and its title.
+    fn data_row(&mut self, cells: &[Cell]) {
+        debug_assert_eq!(cells.len(), self.columns.len(), "{}", self.caption);
+        let each = |Cell { markup, exact, title }: &Cell| {
+            let escaped = |text: &Option<String>| text.as_ref().map(|text| Escaped(text).to_string());
+            match (escaped(exact), escaped(title)) {
+                (None, None) => json!(markup),
+                (exact, None) => json!([markup, exact]),
+                (exact, title) => json!([markup, exact, title]),
+            }
+        };
+        let row: Value = cells.iter().map(each).collect();
+        self.data += if self.data.is_empty() { "[" } else { ",\n" };
+        // Nothing in it can end the element that it is in.
+        self.data += &row.to_string().replace("</", "<\\/").replace("<!", "\\u003c!");
     }
 
     /// A row of a region, which is found by what it is called.
@@ -120,7 +172,10 @@ impl<'a> Table<'a> {
 
     /// A row that stays behind the others.
     pub(super) fn last(&mut self, cells: &[Cell]) {
+        let before = std::mem::take(&mut self.rows);
         self.push(" class=\"last\"", cells);
+        let row = std::mem::replace(&mut self.rows, before);
+        if self.is_searched { &mut self.last } else { &mut self.rows }.push_str(&row);
     }
 
     fn push(&mut self, attributes: &str, cells: &[Cell]) {
@@ -143,17 +198,46 @@ impl<'a> Table<'a> {
     }
 
     pub(super) fn write(self, out: &mut impl Write) -> fmt::Result {
-        let Self { caption, columns, rows } = self;
+        self.written(out, true)
+    }
+
+    /// The same of rows whose order means something.
+    pub(super) fn write_unsorted(self, out: &mut impl Write) -> fmt::Result {
+        self.written(out, false)
+    }
+
+    fn written(self, out: &mut impl Write, is_sorted: bool) -> fmt::Result {
+        let Self { caption, columns, rows, last, is_searched, count: number, data } = self;
+        if is_searched {
+            writeln!(out, "<div class=\"searched\">")?;
+        }
+        if is_searched && number >= LEAST_SEARCHED {
+            writeln!(
+                out,
+                "<form class=\"filter\" role=\"search\" hidden><label>Rows with <input type=\"search\"></label> \
+                 <output aria-live=\"polite\"></output></form>"
+            )?;
+        }
         write!(out, "<div class=\"wide\"><table>\n<caption>{}</caption>\n<thead><tr>", Escaped(caption))?;
         for column in columns {
-            let (name, sorted) = match column {
-                Column::Text(name) => (name, " data-sorted=\"text\""),
-                Column::Number(name) => (name, " class=\"number\" data-sorted=\"number\""),
-                Column::Bar(name) => (name, " class=\"bar\""),
+            let (name, class, sorted) = match column {
+                Column::Text(name) => (name, "", " data-sorted=\"text\""),
+                Column::Number(name) => (name, " class=\"number\"", " data-sorted=\"number\""),
+                Column::Bar(name) => (name, " class=\"bar\"", ""),
             };
-            write!(out, "<th scope=\"col\"{sorted}>{}</th>", Escaped(name))?;
+            let sorted = if is_sorted { sorted } else { "" };
+            write!(out, "<th scope=\"col\"{class}{sorted}>{}</th>", Escaped(name))?;
         }
-        writeln!(out, "</tr></thead>\n<tbody>\n{rows}</tbody>\n</table></div>")
+        writeln!(out, "</tr></thead>\n<tbody>\n{rows}{last}</tbody>\n</table></div>")?;
+        if !data.is_empty() {
+            let more = count((number - DRAWN_ROWS) as u64);
+            writeln!(
+                out,
+                "<p class=\"beyond\">{more} more rows are drawn by JavaScript, which is off here.</p>\n\
+                 <script type=\"application/json\">{data}]</script>"
+            )?;
+        }
+        if is_searched { writeln!(out, "</div>") } else { Ok(()) }
     }
 }
 

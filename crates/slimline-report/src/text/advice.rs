@@ -41,16 +41,7 @@ fn one(out: &mut impl Write, advice: &Advice, unit: WeightUnit) -> fmt::Result {
     }
     fold(out, &plain(&advice.why), 2, 2)?;
     if let Some(predicted) = &advice.predicted {
-        let gain = |share: f64| match share {
-            0.0 => "0".to_owned(),
-            ..0.0 => format!("−{}", percent(-share)),
-            _ => format!("+{}", percent(share)),
-        };
-        let what = match unit {
-            WeightUnit::TimeNs => "run time",
-            WeightUnit::LatencyCycles => "latency of accesses",
-            WeightUnit::Period | WeightUnit::Samples => unit.noun(),
-        };
+        let what = what_changes(unit);
         let line = format!(
             "Predicted: {} {} ({} to {}), {} cache lines touched by its loops; {}. Confidence: {}.",
             gain(predicted.cycles),
@@ -95,4 +86,22 @@ pub(super) fn pointer(out: &mut impl Write, report: &Report) -> fmt::Result {
         writeln!(out, "  and {more} more")?;
     }
     writeln!(out, "  {DIM}`slimline advise` shows why, the predicted gain and the new definitions{DIM:#}")
+}
+
+/// `−21.0 %`
+pub(crate) fn gain(share: f64) -> String {
+    match share {
+        0.0 => "0".to_owned(),
+        ..0.0 => format!("−{}", percent(-share)),
+        _ => format!("+{}", percent(share)),
+    }
+}
+
+/// What a prediction is of.
+pub(crate) fn what_changes(unit: WeightUnit) -> &'static str {
+    match unit {
+        WeightUnit::TimeNs => "run time",
+        WeightUnit::LatencyCycles => "latency of accesses",
+        WeightUnit::Period | WeightUnit::Samples => unit.noun(),
+    }
 }

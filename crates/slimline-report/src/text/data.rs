@@ -90,7 +90,7 @@ fn types_in_several(report: &Report, shown: &[Group]) -> Vec<String> {
 }
 
 /// How many there are is told by those that samples touched, or by a part of the blocks.
-fn about(group: &Group, number: String) -> String {
+pub(crate) fn about(group: &Group, number: String) -> String {
     match (group.blocks_estimated, group.blocks_at_least) {
         (true, _) => format!("~ {number}"),
         (false, true) => format!("≥ {number}"),
@@ -105,7 +105,7 @@ pub(super) fn shown(report: &Report, limits: Limits) -> &[Group] {
 }
 
 /// In few letters; nothing where the name says it already.
-fn kind(group: &Group) -> &str {
+pub(crate) fn kind(group: &Group) -> &str {
     match group.kind.as_str() {
         "thread_local" => "thread",
         "shared_memory" => "shared",
@@ -116,7 +116,7 @@ fn kind(group: &Group) -> &str {
 }
 
 /// What the time of no known data is: computing, and samples whose address is lost; the rest lies in no known object.
-fn without_data(quality: &Quality) -> String {
+pub(crate) fn without_data(quality: &Quality) -> String {
     let parts = [("computing", quality.no_memory), ("lost", quality.lost + quality.no_code)];
     let told =
         parts.iter().filter(|(_, share)| *share > 0.0).map(|(name, share)| format!("{name} {}", percent(*share)));
@@ -124,7 +124,7 @@ fn without_data(quality: &Quality) -> String {
 }
 
 /// The line comes first, then callers: what does not fit the page is cut at its end.
-fn origin(group: &Group) -> String {
+pub(crate) fn origin(group: &Group) -> String {
     let place = group.allocated_at.as_ref();
     match (place, &group.declared_at) {
         (Some(place), _) => {
@@ -247,7 +247,7 @@ pub(super) fn details(out: &mut impl Write, report: &Report, limits: Limits) -> 
 }
 
 /// Who uses the group at once, and what its cache lines tell.
-fn threads(group: &Group, sharing: &Sharing) -> String {
+pub(crate) fn threads(group: &Group, sharing: &Sharing) -> String {
     const MOST: usize = 4;
     let storing = group.threads.iter().filter(|thread| thread.stores > 0).count();
     let named = group.threads.iter().take(MOST).map(|thread| format!("{} {}", thread.tid, plain(&thread.name)));
@@ -273,7 +273,7 @@ fn threads(group: &Group, sharing: &Sharing) -> String {
 }
 
 /// The `most` fields that cost most, by offset again.
-fn hottest<'a>(used: &[&'a Field], most: usize) -> Vec<&'a Field> {
+pub(crate) fn hottest<'a>(used: &[&'a Field], most: usize) -> Vec<&'a Field> {
     let mut hottest = used.to_vec();
     let weight = |field: &Field| (field.share, field.access_share);
     hottest.sort_by(|a, b| {
@@ -286,7 +286,7 @@ fn hottest<'a>(used: &[&'a Field], most: usize) -> Vec<&'a Field> {
 }
 
 /// A cluster: `{x y z}`; of a long one, which is the cold rest of a large structure, the first fields only.
-fn braced(cluster: &[u64], names: &impl Fn(u64) -> String) -> String {
+pub(crate) fn braced(cluster: &[u64], names: &impl Fn(u64) -> String) -> String {
     const MOST: usize = 12;
     let mut inside: Vec<String> = cluster.iter().take(MOST).map(|&at| names(at)).collect();
     if cluster.len() > MOST {
@@ -295,7 +295,8 @@ fn braced(cluster: &[u64], names: &impl Fn(u64) -> String) -> String {
     format!("{{{}}}", inside.join(" "))
 }
 
-fn title(group: &Group, limits: Limits) -> String {
+/// What the group's elements are, and how that is known.
+pub(crate) fn element(group: &Group) -> String {
     let element = match (&group.type_name, group.element_bytes) {
         (Some(name), Some(size)) => format!("{}, {size} bytes an element", plain(name)),
         (Some(name), None) => plain(name),
@@ -310,12 +311,17 @@ fn title(group: &Group, limits: Limits) -> String {
         Some("block_size") => " (the size of every block)".to_owned(),
         _ => String::new(),
     };
+    format!("{element}{from}")
+}
+
+fn title(group: &Group, limits: Limits) -> String {
+    let element = element(group);
     let share = percent(group.share);
     match limits.wide {
-        true => format!("{}  {share}  {element}{from}", plain(&group.name)),
+        true => format!("{}  {share}  {element}", plain(&group.name)),
         // A name may be as long as a template's: of all the rest there must be something to read.
         false => shorten_end(
-            &format!("{}  {share}  {element}{from}", shorten(&plain(&group.name), limits.width - 60)),
+            &format!("{}  {share}  {element}", shorten(&plain(&group.name), limits.width - 60)),
             limits.width,
         ),
     }
@@ -386,7 +392,7 @@ fn loops_of(report: &Report, field: &Field, limits: Limits) -> String {
 }
 
 /// File and lines; where there are none, the addresses of its code in its module.
-fn lines(found: &Loop) -> String {
+pub(crate) fn lines(found: &Loop) -> String {
     match &found.file {
         Some(file) => format!("{}:{}", file_name(file), line_range(found)),
         None => line_range(found),
@@ -410,7 +416,7 @@ pub(crate) fn line_range(found: &Loop) -> String {
     }
 }
 
-fn names(group: &Group) -> impl Fn(u64) -> String {
+pub(crate) fn names(group: &Group) -> impl Fn(u64) -> String {
     let names: HashMap<u64, String> = group.fields.iter().map(|field| (field.offset, plain(&field.name))).collect();
     move |offset| names.get(&offset).cloned().unwrap_or_else(|| format!("+{offset}"))
 }
@@ -509,7 +515,7 @@ pub(super) fn loops(out: &mut impl Write, report: &Report, limits: Limits) -> fm
     Ok(())
 }
 
-fn touched(report: &Report, found: &Loop, limits: Limits) -> String {
+pub(crate) fn touched(report: &Report, found: &Loop, limits: Limits) -> String {
     // The first group is what belongs to no data; what computing has of it is told as such.
     let is_worth_it = |part: &&LoopGroup| part.id != 0 || part.share - found.no_memory_share >= 0.1 * found.share;
     let computing = (found.no_memory_share >= 0.1 * found.share && found.no_memory_share > 0.0)

@@ -10,6 +10,9 @@ use super::number::{bytes, count, duration, percent, plural, plural_of};
 use super::unnamed::{without_line, without_name};
 use crate::view::{Bursts, Lost, Quality, Session};
 
+/// A label, and what it is of.
+type Row = (&'static str, String);
+
 /// Columns of the labels.
 const LABEL_WIDTH: usize = 10;
 
@@ -22,36 +25,33 @@ const UNSAMPLED_WORTH_A_LINE: f64 = 0.1;
 /// What was run, how it was sampled, how well that was seen, what was lost and what has no name; with `full` all that is
 /// known of how it was recorded, too.
 pub(super) fn write(out: &mut impl Write, session: &Session, full: bool) -> fmt::Result {
+    rows(session, full).iter().try_for_each(|(label, value)| labelled(out, label, LABEL_WIDTH, value))
+}
+
+/// The same as labels and values.
+pub(crate) fn rows(session: &Session, full: bool) -> Vec<Row> {
     let command = command_line(&session.command);
-    line(out, "command", if command.is_empty() { "not told by the file that was imported" } else { &command })?;
-    line(out, "run", &run(session))?;
+    let command = if command.is_empty() { "not told by the file that was imported".to_owned() } else { command };
+    let mut rows = vec![("command", command), ("run", run(session))];
     if session.samples == 0 {
-        return empty(out, session);
-    }
-    line(out, "samples", &samples(session))?;
-    if let Some(shares) = shares(session) {
-        line(out, "shares", &shares)?;
-    }
-    line(out, "addresses", &quality(&session.quality))?;
-    if full {
-        recording(out, session)?;
+        rows.push(("samples", "none: there is nothing to report".to_owned()));
+        rows.extend(session.no_samples_because.as_ref().map(|why| ("why", plain(why))));
     } else {
-        warnings(out, session)?;
-    }
-    line(out, "lost", &lost(&session.lost))?;
-    let (unnamed, cost) = (&session.unnamed, session.weight.noun());
-    for (label, told) in [("no line", without_line(unnamed, cost)), ("no name", without_name(unnamed, cost))] {
-        if let Some(told) = told {
-            line(out, label, &told)?;
+        rows.push(("samples", samples(session)));
+        rows.extend(shares(session).map(|shares| ("shares", shares)));
+        rows.push(("addresses", quality(&session.quality)));
+        rows.extend(if full { recording(session) } else { warnings(session) });
+        rows.push(("lost", lost(&session.lost)));
+        let (unnamed, cost) = (&session.unnamed, session.weight.noun());
+        rows.extend(without_line(unnamed, cost).map(|told| ("no line", told)));
+        rows.extend(without_name(unnamed, cost).map(|told| ("no name", told)));
+        if !session.complete {
+            let cut_off = "the collector did not close this session; it holds what was written until then";
+            rows.push(("incomplete", cut_off.to_owned()));
         }
     }
-    if !session.complete {
-        line(out, "incomplete", "the collector did not close this session; it holds what was written until then")?;
-    }
-    for note in &session.notes {
-        line(out, "note", &plain(note))?;
-    }
-    Ok(())
+    rows.extend(session.notes.iter().map(|note| ("note", plain(note))));
+    rows
 }
 
 fn run(session: &Session) -> String {
@@ -112,27 +112,26 @@ fn kernel_share(session: &Session) -> f64 {
 }
 
 /// What a reader must know before trusting the numbers, of what [`recording`] tells.
-fn warnings(out: &mut impl Write, session: &Session) -> fmt::Result {
+fn warnings(session: &Session) -> Vec<Row> {
+    let mut rows = Vec::new();
     let unseen = [
         (kernel_share(session) >= WORTH_A_LINE).then(|| kernel(session)),
         (unsampled_share(session) >= UNSAMPLED_WORTH_A_LINE).then(|| unsampled(session)),
     ];
     let unseen: Vec<String> = unseen.into_iter().flatten().collect();
     if !unseen.is_empty() {
-        line(out, "not seen", &unseen.join("; "))?;
+        rows.push(("not seen", unseen.join("; ")));
     }
     if session.accesses > 0 && session.paced < 0.5 {
-        line(out, "counts", &counts(session))?;
+        rows.push(("counts", counts(session)));
     }
     let followed = session.allocations_followed as f64 / session.allocations.max(1) as f64;
     if session.allocations > 0 && 1.0 - followed >= WORTH_A_LINE {
-        line(
-            out,
-            "heap",
-            &format!("{} of the blocks were followed; whose the others are is inferred from them", percent(followed)),
-        )?;
+        let told =
+            format!("{} of the blocks were followed; whose the others are is inferred from them", percent(followed));
+        rows.push(("heap", told));
     }
-    Ok(())
+    rows
 }
 
 /// What the costs of an export are not, as sentences.
@@ -172,41 +171,29 @@ fn kernel(session: &Session) -> String {
 }
 
 /// How the session was recorded and what that cost.
-fn recording(out: &mut impl Write, session: &Session) -> fmt::Result {
-    line(out, "trigger", &plain(&session.trigger))?;
+fn recording(session: &Session) -> Vec<Row> {
+    let mut rows = vec![("trigger", plain(&session.trigger))];
     if let Some(reason) = &session.frequency_reason {
-        line(out, "rate", &format!("{:.0} Hz: {}", session.frequency_hz, plain(reason)))?;
+        rows.push(("rate", format!("{:.0} Hz: {}", session.frequency_hz, plain(reason))));
     }
     if session.burst_instructions > 0 {
-        line(
-            out,
-            "bursts",
-            &format!(
-                "what a sample's thread runs next, emulated to see its accesses: up to {} instructions, {:.0} on \
-                 average{}",
-                session.burst_instructions,
-                session.bursts.mean_instructions,
-                ends(&session.bursts).map(|ends| format!("; ended by {ends}")).unwrap_or_default(),
-            ),
-        )?;
+        let told = format!(
+            "what a sample's thread runs next, emulated to see its accesses: up to {} instructions, {:.0} on average{}",
+            session.burst_instructions,
+            session.bursts.mean_instructions,
+            ends(&session.bursts).map(|ends| format!("; ended by {ends}")).unwrap_or_default(),
+        );
+        rows.push(("bursts", told));
     }
     if session.accesses > 0 {
-        line(out, "counts", &counts(session))?;
+        rows.push(("counts", counts(session)));
     }
     if session.system_ns > 0 {
-        line(out, "not seen", &format!("{}; {}", kernel(session), unsampled(session)))?;
+        rows.push(("not seen", format!("{}; {}", kernel(session), unsampled(session))));
     }
     if session.allocations > 0 {
-        line(
-            out,
-            "heap",
-            &format!(
-                "{} of {}{}",
-                plural(session.allocations, "allocation"),
-                bytes(session.allocated_bytes),
-                followed(session),
-            ),
-        )?;
+        let (number, size) = (plural(session.allocations, "allocation"), bytes(session.allocated_bytes));
+        rows.push(("heap", format!("{number} of {size}{}", followed(session))));
     }
     if session.sampling_ns > 0 {
         // Of a program that was killed, the samples' own time is all that is known.
@@ -214,33 +201,11 @@ fn recording(out: &mut impl Write, session: &Session) -> fmt::Result {
         let sampled_ns = if session.weight.is_time() { session.weight_total } else { session.duration_ns };
         let whole = if cpu_ns > 0 { cpu_ns } else { sampled_ns };
         let share = session.sampling_ns as f64 / whole.max(1) as f64;
-        line(
-            out,
-            "slimline",
-            &format!(
-                "{} in its own samples ({} of CPU time), without the interrupts",
-                duration(session.sampling_ns),
-                percent(share)
-            ),
-        )?;
+        let own = duration(session.sampling_ns);
+        let told = format!("{own} in its own samples ({} of CPU time), without the interrupts", percent(share));
+        rows.push(("slimline", told));
     }
-    Ok(())
-}
-
-fn empty(out: &mut impl Write, session: &Session) -> fmt::Result {
-    line(out, "samples", "none: there is nothing to report")?;
-    if let Some(why) = &session.no_samples_because {
-        line(out, "why", &plain(why))?;
-    }
-    for note in &session.notes {
-        line(out, "note", &plain(note))?;
-    }
-    Ok(())
-}
-
-/// One labelled value, folded at word ends.
-fn line(out: &mut impl Write, label: &str, value: &str) -> fmt::Result {
-    labelled(out, label, LABEL_WIDTH, value)
+    rows
 }
 
 /// What is to be said where not all blocks were followed.

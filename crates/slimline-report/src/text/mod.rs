@@ -8,13 +8,13 @@ mod advice;
 mod breakdown;
 mod data;
 mod full_trace;
-mod head;
+pub(crate) mod head;
 mod histogram;
 mod layout;
 mod learning;
 pub(crate) mod number;
 mod placement;
-mod quality;
+pub(crate) mod quality;
 mod regions;
 mod reuse;
 pub(crate) mod served;
@@ -29,7 +29,10 @@ use std::fmt::{self, Display, Write};
 use anstyle::{AnsiColor, Style};
 use slimline_trace::escape::plain;
 
-pub(crate) use self::data::line_range;
+pub(crate) use self::advice::{gain, what_changes};
+pub(crate) use self::data::{
+    about, braced, element, hottest, kind, line_range, lines, names, origin, threads, touched, without_data,
+};
 pub use self::full_trace::trace;
 pub(crate) use self::head::{samples as how_sampled, what_is_missing};
 pub use self::histogram::histogram;
@@ -105,7 +108,7 @@ impl Default for Limits {
 impl Limits {
     /// Share from which a row of the session's weight is shown. Where none was asked for: 0.5 %, or what five samples
     /// are, as with fewer a row is an accident; but never more than 5 %.
-    fn floor(&self, session: &Session) -> f64 {
+    pub(crate) fn floor(&self, session: &Session) -> f64 {
         self.share.unwrap_or_else(|| (5.0 / session.samples.max(1) as f64).clamp(0.005, 0.05))
     }
 
@@ -122,7 +125,7 @@ impl Limits {
 }
 
 /// What stands for rows that are not shown: `12 more, up to 0.4 %`.
-fn more(shares: impl ExactSizeIterator<Item = f64>) -> String {
+pub(crate) fn more(shares: impl ExactSizeIterator<Item = f64>) -> String {
     let count = number::count(shares.len() as u64);
     let largest = shares.fold(0.0, f64::max);
     if largest > 0.0 { format!("{count} more, up to {}", number::percent(largest)) } else { format!("{count} more") }
@@ -160,7 +163,7 @@ pub fn report(out: &mut impl Write, report: &Report, by: By, limits: Limits) -> 
 }
 
 /// The report with a number behind each name that several data structures have, in the order of their shares.
-fn told_apart(report: &Report) -> Report {
+pub(crate) fn told_apart(report: &Report) -> Report {
     let mut report = report.clone();
     let mut seen: HashMap<String, (usize, usize)> = HashMap::new();
     for group in &report.groups {
@@ -201,7 +204,7 @@ fn heading(out: &mut impl Write, text: impl Display) -> fmt::Result {
 }
 
 /// The file without its directories: enough beside a function or a structure.
-fn file_name(path: &str) -> String {
+pub(crate) fn file_name(path: &str) -> String {
     plain(path.rsplit('/').next().unwrap_or(path))
 }
 

@@ -21,15 +21,7 @@ pub(super) fn write(
     limits: Limits,
 ) -> fmt::Result {
     heading(out, "QUALITY")?;
-    let of = |part: f64, whole: f64| percent(if whole > 0.0 { part / whole } else { 0.0 });
-    let of_cost = |what: &str| format!("of the {cost} is spent on {what}");
-    let resolved_to = |what: &str| format!("of that is resolved to {what}");
-    for (share, words) in [
-        (percent(coverage.accesses), of_cost("memory accesses; the rest is computing")),
-        (of(coverage.objects, coverage.accesses), resolved_to("an object")),
-        (percent(coverage.structures), of_cost("accesses into structures, or that may be")),
-        (of(coverage.fields, coverage.structures), resolved_to("a field")),
-    ] {
+    for (share, words) in shares(coverage, cost) {
         writeln!(out, "  {share:>7}  {words}")?;
     }
     if coverage.missing.is_empty() {
@@ -63,6 +55,19 @@ pub(super) fn write(
     table.write(out, 2)
 }
 
+/// How much is resolved: each share, and what it is of.
+pub(crate) fn shares(coverage: &Coverage, cost: &str) -> [(String, String); 4] {
+    let of = |part: f64, whole: f64| percent(if whole > 0.0 { part / whole } else { 0.0 });
+    let of_cost = |what: &str| format!("of the {cost} is spent on {what}");
+    let resolved_to = |what: &str| format!("of that is resolved to {what}");
+    [
+        (percent(coverage.accesses), of_cost("memory accesses; the rest is computing")),
+        (of(coverage.objects, coverage.accesses), resolved_to("an object")),
+        (percent(coverage.structures), of_cost("accesses into structures, or that may be")),
+        (of(coverage.fields, coverage.structures), resolved_to("a field")),
+    ]
+}
+
 /// A reason, and below it where it is met most.
 fn reason(table: &mut Rows, row: &Missing, limits: Limits) {
     let blank = String::new;
@@ -80,7 +85,7 @@ fn reason(table: &mut Rows, row: &Missing, limits: Limits) {
     }
 }
 
-fn words<'r>(what: &str, reason: &'r str) -> &'r str {
+pub(crate) fn words<'r>(what: &str, reason: &'r str) -> &'r str {
     match (what, reason) {
         ("object", "no_address") => "its address could not be told",
         ("object", "no_mapping") => "at an address in no mapping that was seen",

@@ -18,6 +18,9 @@ pub struct Advice {
     pub title: String,
     /// Offsets of the fields of each new structure, or in their new order.
     pub fields: Vec<Vec<u64>>,
+    /// Where a compiler places these fields, structure by structure; empty where no field moves.
+    #[serde(default)]
+    pub layouts: Vec<NewLayout>,
     /// What it would gain; none where nothing is to be changed.
     pub predicted: Option<Predicted>,
     /// `high`, `medium`, `low`.
@@ -37,6 +40,28 @@ impl Advice {
     pub fn is_change(&self) -> bool {
         self.predicted.is_some()
     }
+}
+
+/// A structure as it would be laid out.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq)]
+pub struct NewLayout {
+    /// Its size.
+    pub bytes: u64,
+    /// Its fields, by offset.
+    pub fields: Vec<PlacedField>,
+    /// Offset of the pointer, of 8 bytes, to the part that was moved out of it; none where it has none.
+    pub pointer_at: Option<u64>,
+}
+
+/// A field of a [`NewLayout`].
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, PartialEq)]
+pub struct PlacedField {
+    /// Its offset as it is, by which the group's `fields` have it.
+    pub from: u64,
+    /// Its offset as it would be.
+    pub offset: u64,
+    /// Size.
+    pub bytes: u64,
 }
 
 /// A predicted gain.

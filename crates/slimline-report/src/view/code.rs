@@ -19,6 +19,9 @@ pub struct Loop {
     pub column: Option<u32>,
     /// File name of the module that holds its code.
     pub module: String,
+    /// Path of that module, as it was mapped.
+    #[serde(default)]
+    pub module_path: String,
     /// Lowest link-time address of its code in the module; of copies made by inlining, that of the costliest.
     pub start_address: u64,
     /// The address after the highest.
@@ -49,6 +52,36 @@ pub struct LoopGroup {
     /// Samples that `share` rests on; with none the loop was only seen in bursts to access it.
     pub samples: u64,
     /// Offsets of its fields, hottest first.
+    pub fields: Vec<u64>,
+    /// For each of `fields`, the share of the session's weight that this loop spends on it.
+    #[serde(default)]
+    pub field_shares: Vec<f64>,
+}
+
+/// A line of the source that costs time, or whose accesses to data are known. `breakdowns.lines` has the same shares,
+/// and code without lines as well.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq)]
+pub struct Line {
+    /// Source file, as debug information has it.
+    pub file: String,
+    /// The line.
+    pub line: u32,
+    /// Share of the session's weight: of code that is of this line, also where it was inlined elsewhere.
+    pub share: f64,
+    /// 95 % interval of `share`.
+    pub share_interval: Interval,
+    /// Samples.
+    pub samples: u64,
+    /// What it accesses in loops, as far as samples and bursts saw it.
+    pub groups: Vec<LineGroup>,
+}
+
+/// What a line accesses of one group.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq)]
+pub struct LineGroup {
+    /// The group.
+    pub id: u32,
+    /// Offsets of its fields, ascending.
     pub fields: Vec<u64>,
 }
 

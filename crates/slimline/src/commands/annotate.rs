@@ -98,6 +98,7 @@ mod tests {
             groups,
             loops: Vec::new(),
             breakdowns: Breakdowns::default(),
+            lines: Vec::new(),
             coverage: Coverage::default(),
             advice: Vec::new(),
         }

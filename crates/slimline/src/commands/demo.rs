@@ -1,12 +1,14 @@
 //! `slimline demo`: compile a small program, record it, print report and advice.
 
 use std::fs;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, bail};
 use slimline_trace::session::{DEFAULT_DIRECTORY, End};
 
+use super::write_whole;
 use super::{advise, record, report};
 use crate::{cli, say};
 
@@ -28,6 +30,9 @@ const SOURCES: [Source; 2] = [
 
 /// The program runs for seconds only, and nobody minds what recording it costs.
 const FREQUENCY_HZ: u32 = 1000;
+
+/// What `--html` writes.
+const PAGE_FILE: &str = "slimline-demo.html";
 
 struct Source {
     compilers: &'static [&'static str],
@@ -59,7 +64,14 @@ pub(crate) fn run(options: &cli::Demo) -> anyhow::Result<u8> {
     report::run(&cli::Report::of(session.clone()))?;
     say("");
     say("slimline advise");
-    advise::run(&cli::Advise::of(session))?;
+    advise::run(&cli::Advise::of(session.clone()))?;
+    if options.html {
+        let page = options.keep.as_deref().unwrap_or(Path::new("")).join(PAGE_FILE);
+        let content = report::html_page(&session)?;
+        write_whole(&page, |out| out.write_all(content.as_bytes()))?;
+        say("");
+        say(format_args!("Open {} in a browser: the same as a page.", page.display()));
+    }
     if scratch.is_none() {
         say("");
         say(format_args!("Kept in {}: source, program and session.", directory.display()));

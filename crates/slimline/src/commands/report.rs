@@ -1,15 +1,16 @@
 //! `slimline report`
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::bail;
-use slimline_report::csv;
 use slimline_report::text::{self, By, Limits, WIDTH};
 use slimline_report::view::Report;
+use slimline_report::{csv, html};
 
 use super::print;
-use crate::cli::{self, TableFormat as Format};
+use crate::cli::{self, ReportFormat};
 use crate::pipeline;
+use crate::sources;
 
 pub(crate) fn run(options: &cli::Report) -> anyhow::Result<u8> {
     let limits = Limits {
@@ -23,12 +24,20 @@ pub(crate) fn run(options: &cli::Report) -> anyhow::Result<u8> {
     let session = &options.input.session;
     let mut out = String::new();
     match (options.per_process, options.format) {
-        (false, Format::Json) => out = slimline_report::json(&pipeline::report(session)?),
-        (false, Format::Csv) => out = csv::report(&told_by(options)?, by(options)),
-        (true, Format::Csv) => out = csv::report_per_process(&pipeline::reports_per_process(session)?, by(options)),
-        (false, Format::Text) => text::report(&mut out, &told_by(options)?, by(options), limits)?,
-        (true, Format::Json) => out = slimline_report::json_per_process(pipeline::reports_per_process(session)?),
-        (true, Format::Text) => {
+        (false, ReportFormat::Html) => out = html_page(session)?,
+        (true, ReportFormat::Html) => {
+            bail!(
+                "--format html is one page of all processes: leave out --per-process, or take --format text, json or csv"
+            )
+        }
+        (false, ReportFormat::Json) => out = slimline_report::json(&pipeline::report(session)?),
+        (false, ReportFormat::Csv) => out = csv::report(&told_by(options)?, by(options)),
+        (true, ReportFormat::Csv) => {
+            out = csv::report_per_process(&pipeline::reports_per_process(session)?, by(options));
+        }
+        (false, ReportFormat::Text) => text::report(&mut out, &told_by(options)?, by(options), limits)?,
+        (true, ReportFormat::Json) => out = slimline_report::json_per_process(pipeline::reports_per_process(session)?),
+        (true, ReportFormat::Text) => {
             let processes = pipeline::reports_per_process(session)?;
             if processes.is_empty() {
                 // Why there are no samples is told of all of them.
@@ -49,6 +58,14 @@ fn told_by(options: &cli::Report) -> anyhow::Result<Report> {
         bail!("{}: no regions were recorded, or none was met: slimline record --regions", session.display());
     }
     Ok(report)
+}
+
+/// The page of a session, with what there is of its source.
+pub(super) fn html_page(session: &Path) -> anyhow::Result<String> {
+    let report = pipeline::report(session)?;
+    let mut page = String::new();
+    html::report(&mut page, &report, &sources::read(&report))?;
+    Ok(page)
 }
 
 /// Columns of the terminal that the report goes to, if it goes to one.
@@ -76,7 +93,7 @@ impl cli::Report {
     pub(crate) fn of(session: PathBuf) -> Self {
         let input = cli::Input { session };
         let Limits { rows, share, wide, callers, full_head: verbose, .. } = Limits::default();
-        let (by, format, percent_limit) = (cli::By::Group, Format::Text, share.map(|share| share * 100.0));
+        let (by, format, percent_limit) = (cli::By::Group, ReportFormat::Text, share.map(|share| share * 100.0));
         Self { input, by, format, rows, percent_limit, wide, per_process: false, callers, verbose, quality: false }
     }
 }

@@ -301,6 +301,7 @@ mod tests {
                 })
                 .collect(),
             breakdowns: Default::default(),
+            lines: Vec::new(),
             coverage: Default::default(),
             advice: vec![Advice {
                 kind: "split".to_owned(),

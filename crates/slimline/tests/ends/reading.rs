@@ -6,9 +6,10 @@ use std::path::{Path, PathBuf};
 use crate::scratch::{Scratch, check_refused, stderr, stdout};
 
 /// Everything that reads a session, but for its name.
-const READERS: [&[&str]; 7] = [
+const READERS: [&[&str]; 8] = [
     &["report"],
     &["report", "--format", "json"],
+    &["report", "--format", "html"],
     &["advise"],
     &["export", "--to", "dot"],
     &["export", "--to", "callgrind"],

@@ -5,15 +5,13 @@ use std::fmt::{self, Write};
 use super::one_region::one_region;
 use super::tree::tree;
 use super::{found_by, id, region_of, told, whole_place};
-use crate::html::bar::{self, Part};
+use crate::html::bar::{self, Part, TONES};
 use crate::html::page::Escaped;
 use crate::html::table::{Cell, Column, Table};
 use crate::regions::{OverheadShares, RegionTimes, RegionsProcess, RegionsReport, SpeedUp};
 use crate::text::number::{count, duration, percent};
 use crate::text::{counted, region_place, region_title};
 
-/// Colours of parts of the large bar, one after the other, as the style sheet has them.
-const TONES: [&str; 8] = ["tone-0", "tone-1", "tone-2", "tone-3", "tone-4", "tone-5", "tone-6", "tone-7"];
 /// Most regions that are parts of the large bar.
 const PARTS: usize = 10;
 

@@ -1,0 +1,151 @@
+//! The report of a session as a page: what was run, which data costs the time, how its structures lie on cache lines, which loops use which
+//! fields, what to change, and the source. Each part has a module.
+
+mod advice;
+mod affinity;
+mod code;
+mod data;
+mod group;
+mod matrix;
+mod overview;
+mod source;
+mod structure_map;
+
+use std::collections::HashMap;
+use std::fmt::{self, Write};
+
+use slimline_trace::escape::command_line;
+
+pub use self::source::{Source, source_files};
+use super::page::{self, Escaped};
+use super::table::Cell;
+use crate::text::{Limits, told_apart};
+use crate::view::{Group, Report};
+
+const STYLE: &str = include_str!("report.css");
+
+/// Most groups that have a section of their own: all that cost enough to be in the report as text, in nearly all sessions.
+const MOST_SECTIONS: usize = 40;
+
+/// What heat means, coldest first: class of the style sheet, share from which on it is that, words.
+const HEAT: [(&str, f64, &str); 6] = [
+    ("heat-0", 0.0, "none"),
+    ("heat-1", f64::MIN_POSITIVE, "below 1 %"),
+    ("heat-2", 0.01, "from 1 %"),
+    ("heat-3", 0.05, "from 5 %"),
+    ("heat-4", 0.15, "from 15 %"),
+    ("heat-5", 0.35, "from 35 %"),
+];
+
+/// The class of a share.
+fn heat(share: f64) -> &'static str {
+    HEAT.iter().rev().find(|(_, from, _)| share >= *from).map_or("heat-0", |(class, ..)| class)
+}
+
+/// What the parts of the page are made of.
+struct Page<'a> {
+    report: &'a Report,
+    by_id: HashMap<u32, &'a Group>,
+    /// Groups that have a section, costliest first.
+    sections: Vec<&'a Group>,
+    /// What shares are of, in a word.
+    cost: &'static str,
+}
+
+impl<'a> Page<'a> {
+    fn of(report: &'a Report) -> Self {
+        let by_id = report.groups.iter().map(|group| (group.id, group)).collect();
+        let floor = Limits::default().floor(&report.session);
+        let is_advised = |group: &Group| {
+            let about = |id: u32| id == group.id;
+            report.advice.iter().any(|advice| about(advice.group) || advice.other_groups.iter().any(|&id| about(id)))
+        };
+        let is_told = |group: &&Group| group.id != 0 && (group.share >= floor || is_advised(group));
+        let sections = report.groups.iter().filter(is_told).take(MOST_SECTIONS).collect();
+        Self { report, by_id, sections, cost: report.session.weight.noun() }
+    }
+
+    fn group(&self, id: u32) -> Option<&'a Group> {
+        self.by_id.get(&id).copied()
+    }
+
+    fn has_section(&self, group: &Group) -> bool {
+        self.sections.iter().any(|told| told.id == group.id)
+    }
+
+    /// The name of a group, which leads to its section where it has one.
+    fn name(&self, group: &Group) -> String {
+        let name = Escaped(&group.name);
+        match self.has_section(group) {
+            true => format!("<a href=\"#{}\">{name}</a>", group_id(group.id)),
+            false => name.to_string(),
+        }
+    }
+
+    fn name_cell(&self, group: &Group) -> Cell {
+        match self.has_section(group) {
+            true => Cell::link(&group_id(group.id), &group.name, &group.name).titled(&group.name),
+            false => Cell::long_text(&group.name),
+        }
+    }
+}
+
+/// Identifier of what the page says of a group.
+fn group_id(id: u32) -> String {
+    format!("group-{id}")
+}
+
+/// Identifier of the card of an advice, by its place in the report.
+fn advice_id(place: usize) -> String {
+    format!("advice-{}", place + 1)
+}
+
+/// Parts of the page: identifier and heading.
+const PARTS: [(&str, &str); 6] = [
+    ("overview", "Overview"),
+    ("data", "Data"),
+    ("structures", "Structures"),
+    ("advice", "Advice"),
+    ("source", "Source"),
+    ("code", "Code and threads"),
+];
+
+/// Writes the page, with the files of `sources` as annotated source; [`source_files`] says which it asks for.
+///
+/// # Errors
+/// As `out`.
+pub fn report(out: &mut impl Write, report: &Report, sources: &HashMap<String, Source>) -> fmt::Result {
+    let report = &told_apart(report);
+    let command = command_line(&report.session.command);
+    let title = if command.is_empty() { "an imported session" } else { &command };
+    page::begin(out, &format!("slimline: {title}"), STYLE)?;
+    let is_empty = report.session.samples == 0;
+    writeln!(out, "<a class=\"skip\" href=\"#main\">To the report</a>")?;
+    writeln!(out, "<header class=\"top\">\n<p class=\"tool\">slimline</p>\n<h1><code>{}</code></h1>", Escaped(title))?;
+    overview::figures(out, &report.session)?;
+    writeln!(out, "</header>")?;
+    let parts = if is_empty { &PARTS[..1] } else { &PARTS[..] };
+    writeln!(out, "<nav aria-label=\"Parts of the report\"><ul>")?;
+    for (id, heading) in parts {
+        writeln!(out, "<li><a href=\"#{id}\">{heading}</a></li>")?;
+    }
+    writeln!(out, "</ul></nav>\n<main id=\"main\">")?;
+    let page = Page::of(report);
+    for (id, heading) in parts {
+        writeln!(
+            out,
+            "<section id=\"{id}\" aria-labelledby=\"{id}-heading\">\n<h2 id=\"{id}-heading\">{heading}</h2>"
+        )?;
+        match *id {
+            "overview" => overview::overview(out, &page)?,
+            "data" => data::groups(out, &page)?,
+            "structures" => group::sections(out, &page)?,
+            "advice" => advice::cards(out, &page)?,
+            "source" => source::annotated(out, &page, sources)?,
+            _ => code::breakdowns(out, &page)?,
+        }
+        writeln!(out, "</section>")?;
+    }
+    writeln!(out, "</main>")?;
+    page::end(out)
+}
