@@ -8,7 +8,7 @@ use slimline_trace::address::{Avma, FileOffset, Svma};
 use slimline_trace::served::Served;
 use slimline_trace::tables::{
     Access, Accesses, BlockRow, Blocks, Mapping, Mappings, Names, Paths, Ranges, Sample, Samples, Stacks, Thread,
-    ThreadRow, Threads,
+    ThreadRow, Threads, Within,
 };
 use slimline_trace::wire::{BurstEnd, Quality};
 
@@ -92,6 +92,7 @@ impl Recorded {
             burst_instructions: 0,
             burst_end: BurstEnd::Limit,
             served: Served::UNKNOWN,
+            within: Within::default(),
         });
     }
 
