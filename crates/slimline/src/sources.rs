@@ -21,6 +21,10 @@ pub(crate) fn read(report: &Report) -> HashMap<String, Source> {
 }
 
 fn source(file: &Path, module: &Path) -> Source {
+    // Another file of that name may be in this directory.
+    if !file.is_absolute() {
+        return Source::Unreadable("debug information tells only a relative path".to_owned());
+    }
     match read_regular(file, MOST_BYTES) {
         Ok(bytes) => {
             Source::Text { text: String::from_utf8_lossy(&bytes).into_owned(), is_newer: is_newer(file, module) }
@@ -60,5 +64,7 @@ mod tests {
         let missing = source(&scratch.path().join("b.c"), &module);
         assert!(matches!(&missing, Source::Unreadable(why) if why.starts_with("No such file")), "{missing:?}");
         assert!(matches!(source(scratch.path(), &module), Source::Unreadable(_)));
+        let relative = source(Path::new("Cargo.toml"), &module);
+        assert!(matches!(&relative, Source::Unreadable(why) if why.contains("relative")), "{relative:?}");
     }
 }

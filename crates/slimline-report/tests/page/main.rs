@@ -116,7 +116,7 @@ fn how_samples_were_served_is_told() {
 
 /// A structure of 4 KiB with one hot field in its middle, a hole and a field across two lines.
 #[test]
-fn cold_lines_of_large_structures_are_one_row() {
+fn lines_of_large_structures_that_tell_the_same_are_one_row() {
     let mut report = art();
     let field =
         |offset, bytes, name: &str, share| Field { offset, bytes, name: name.to_owned(), share, ..Field::default() };
@@ -128,11 +128,17 @@ fn cold_lines_of_large_structures_are_one_row() {
     report.advice.clear();
     let page = page(&report);
     let map = page.split_once("<figure class=\"map\">").unwrap().1.split_once("</figure>").unwrap().0;
-    let cold: Vec<&str> = map.lines().filter(|line| line.contains("cold-lines")).collect();
+    let cold: Vec<&str> = map.lines().filter(|line| line.contains("class=\"alike")).collect();
     assert!(cold.len() == 2 && cold[0].contains("lines 0–30") && cold[1].contains("lines 33–63"), "{map}");
     assert_eq!(map.matches("<div class=\"line\">").count(), 2, "{map}");
     assert_eq!(map.matches("class=\"heat-5 crossing\"").count(), 2, "{map}");
     assert!(map.contains("title=\"hole: offset 2052, 4 bytes\""), "{map}");
+    // So are those that a hot field covers.
+    report.groups[0].fields = vec![field(0, 8, "before", 0.1), field(8, 4088, "long", 0.9)];
+    let page = page_with(&report, &HashMap::new());
+    let map = page.split_once("<figure class=\"map\">").unwrap().1.split_once("</figure>").unwrap().0;
+    let long = "<p class=\"alike heat-5\">lines 1–63: <span class=\"name\">long</span> 90.0 %</p>";
+    assert!(map.contains(long) && map.matches("<div class=\"line\">").count() == 1, "{map}");
 }
 
 /// Texts whose contrast with what is behind them is below 4.5, of all that have a colour behind them.

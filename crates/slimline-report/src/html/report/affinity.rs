@@ -112,7 +112,7 @@ fn graph(out: &mut impl Write, group: &Group, used: &[&Field], pairs: &[&Affinit
                 a.y(),
                 b.x(),
                 b.y(),
-                0.5 + 6.0 * pair.value
+                0.5 + 4.5 * pair.value
             )?;
         }
     }

@@ -9,8 +9,8 @@ use crate::view::{Advice, Field, Group, NewLayout};
 
 /// Bytes of a cache line: 64 on every x86-64.
 const LINE_BYTES: u64 = 64;
-/// From so many lines on that nothing was seen to use, one after the other, they are one row.
-const LEAST_COLD_LINES: u64 = 3;
+/// So many lines that tell the same, one after the other, are one row.
+const LEAST_ALIKE: u64 = 3;
 /// Most rows of a map; the table of fields has all.
 const MOST_ROWS: usize = 48;
 /// Size of the pointer to what was moved out.
@@ -133,33 +133,34 @@ impl Map {
         self.bytes.div_ceil(LINE_BYTES)
     }
 
-    /// Lines that are drawn: cold ones, where they are many, as one row.
+    /// The block that covers all of a line.
+    fn only_block(&self, line: u64) -> Option<&Block> {
+        self.on_line(line).next().filter(|(.., bytes)| *bytes == LINE_BYTES).map(|(block, ..)| block)
+    }
+
+    /// Lines from `first` on that tell the same: nothing of them is used, or one field covers them.
+    fn alike(&self, first: u64) -> u64 {
+        let mut end = first;
+        while end < self.lines() && self.on_line(end).all(|(block, ..)| block.what.is_cold()) {
+            // What one block covers needs no look at each line.
+            let covered = self.only_block(end).map_or(0, |block| (block.offset + block.bytes) / LINE_BYTES);
+            end = covered.max(end + 1);
+        }
+        match self.only_block(first) {
+            Some(block) => end.max((block.offset + block.bytes) / LINE_BYTES),
+            None => end,
+        }
+    }
+
+    /// Lines that are drawn: many that tell the same are one row.
     fn rows(&self) -> Vec<(u64, u64)> {
         let mut rows: Vec<(u64, u64)> = Vec::new();
-        let mut cold = 0;
         let mut line = 0;
         while line < self.lines() && rows.len() <= MOST_ROWS {
-            let is_cold = self.on_line(line).all(|(block, ..)| block.what.is_cold());
-            cold = if is_cold { cold + 1 } else { 0 };
-            match rows.last_mut().filter(|_| cold >= LEAST_COLD_LINES) {
-                Some(last) if cold > LEAST_COLD_LINES => last.1 = line + 1,
-                Some(_) => {
-                    rows.truncate(rows.len() + 1 - LEAST_COLD_LINES as usize);
-                    rows.push((line + 1 - LEAST_COLD_LINES, line + 1));
-                }
-                None => rows.push((line, line + 1)),
-            }
-            // What one block covers needs no look at each line.
-            if cold > LEAST_COLD_LINES
-                && let Some((block, _, LINE_BYTES)) = self.on_line(line).next()
-            {
-                let whole = (block.offset + block.bytes) / LINE_BYTES;
-                if let Some(last) = rows.last_mut().filter(|_| whole > line + 1) {
-                    last.1 = whole;
-                    line = whole - 1;
-                }
-            }
-            line += 1;
+            let end = self.alike(line);
+            let end = if end - line >= LEAST_ALIKE { end } else { line + 1 };
+            rows.push((line, end));
+            line = end;
         }
         rows
     }
@@ -186,16 +187,29 @@ impl Map {
         let rows = self.rows();
         for &(first, end) in rows.iter().take(MOST_ROWS) {
             if end - first > 1 {
-                let lines = format!("lines {}–{}", count(first), count(end - 1));
-                writeln!(out, "<p class=\"cold-lines\">{lines}: nothing of them was seen used</p>")?;
+                self.lines_alike(out, first, end)?;
             } else {
                 self.line(out, first)?;
             }
         }
         if rows.len() > MOST_ROWS {
-            writeln!(out, "<p class=\"cold-lines\">The lines behind these are in the table of fields.</p>")?;
+            writeln!(out, "<p class=\"alike\">The lines behind these are in the table of fields.</p>")?;
         }
         writeln!(out, "</figure>")
+    }
+
+    fn lines_alike(&self, out: &mut impl Write, first: u64, end: u64) -> fmt::Result {
+        let lines = format!("lines {}–{}", count(first), count(end - 1));
+        match self.only_block(first).filter(|block| !block.what.is_cold()) {
+            Some(Block { what, .. }) => writeln!(
+                out,
+                "<p class=\"alike {}\">{lines}: <span class=\"name\">{}</span> {}</p>",
+                what.class(),
+                Escaped(what.name()),
+                what.heat_words()
+            ),
+            None => writeln!(out, "<p class=\"alike\">{lines}: nothing of them was seen used</p>"),
+        }
     }
 
     fn line(&self, out: &mut impl Write, line: u64) -> fmt::Result {
