@@ -573,7 +573,9 @@ fn instructions_divide_as_fields_do() {
     for (field, share) in found.fields.iter().zip(&shares) {
         assert!((field.share - share).abs() < 1e-9, "{}: {} {share}", field.name, field.share);
     }
-    assert_eq!(found.divided[&second].executions, [(1, 1.0)], "what it accesses is its own");
+    let of_second = &found.divided[&second].executions;
+    let is_its_own = matches!(of_second[..], [(1, part)] if (part - 1.0).abs() < 1e-9);
+    assert!(is_its_own, "what it accesses is its own: {of_second:?}");
     assert!(shares[0] > 0.3 && shares[1] > 0.3, "a line's cost is that of all its fields: {shares:?}");
     assert!((1.0 - shares.iter().sum::<f64>() - found.elsewhere).abs() < 1e-9);
     assert!(group(&program.findings(), &program, "nodes").divided.is_empty(), "nobody asked");
