@@ -128,6 +128,7 @@ fn a_callers_variable_is_found_by_the_call_path() {
             burst_instructions: 0,
             burst_end: BurstEnd::Limit,
             served: Served::UNKNOWN,
+            within: slimline_trace::tables::Within::default(),
         });
         let mut resolver = Resolver::new(&store);
         let process = resolver.add_process(recorded.process(7));
