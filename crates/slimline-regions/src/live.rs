@@ -57,6 +57,8 @@ pub(crate) struct Counts {
     told: Option<PathId>,
     pub(crate) steps: Option<Box<Steps>>,
     known: HashMap<(PathId, Region), Option<PathId>>,
+    /// Of marked regions: made once, as programs mark regions that take no longer than making one.
+    names: HashMap<Box<str>, Arc<str>>,
 }
 
 /// Executions of a region by which counting is measured, and how often that is done: the quickest time is the one that nothing
@@ -301,6 +303,16 @@ impl Event {
     /// The thread's stack.
     pub(crate) fn stack(&mut self) -> &mut Stack {
         &mut self.counts.stack
+    }
+
+    /// A name, each time the same.
+    pub(crate) fn name(&mut self, name: &str) -> Arc<str> {
+        if let Some(known) = self.counts.names.get(name) {
+            return Arc::clone(known);
+        }
+        let new: Arc<str> = Arc::from(name);
+        self.counts.names.insert(name.into(), Arc::clone(&new));
+        new
     }
 
     /// The path that goes on from the thread's by a region.

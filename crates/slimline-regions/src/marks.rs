@@ -2,7 +2,6 @@
 #![allow(unsafe_code)] // called by the program
 
 use std::ffi::{CStr, c_char, c_void};
-use std::sync::Arc;
 
 use crate::functions::is_region;
 use crate::kind::{Kind, Phase};
@@ -22,7 +21,7 @@ unsafe extern "C" fn slimline_region_begin(name: *const c_char) {
     // SAFETY: promised by the caller.
     let name = unsafe { CStr::from_ptr(name) }.to_string_lossy();
     if let Some(mut event) = event() {
-        let region = Region { kind: Kind::User, place: Place::Name(Arc::from(name.as_ref())) };
+        let region = Region { kind: Kind::User, place: Place::Name(event.name(&name)) };
         event.enter_region(region, Entry::Execution, Phase::Body);
     }
 }
