@@ -12,7 +12,7 @@ use clap::{Args, ValueEnum};
         slimline export --to flamegraph > data.svg          open it in a browser\n  \
         slimline export --to collapsed > stacks.txt         for flamegraph.pl, inferno, speedscope\n  \
         slimline export --to speedscope -o run.speedscope.json\n  \
-        slimline export --to firefox -o run.json.gz         for profiler.firefox.com\n  \
+        slimline export --to firefox -o run.json            for profiler.firefox.com\n  \
         slimline export --to dhat -o dhat.out.json          for Valgrind's dh_view.html\n  \
         slimline export --to sarif -o advice.sarif          for code review\n  \
         slimline export --to dot | dot -Tsvg > fields.svg\n  \
@@ -42,11 +42,11 @@ pub(crate) struct Export {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Tool {
-    /// callgrind_annotate, KCachegrind: costs by line and function, and by data, with calls
+    /// callgrind_annotate and KCachegrind: costs of code and data, calls
     Callgrind,
-    /// go tool pprof, and all that read profile.proto: stacks with data below them, labels of data
+    /// go tool pprof and others: stacks with data at their end, and labels
     Pprof,
-    /// Stacks as flamegraph.pl and inferno read them: a line each, with data at its end
+    /// flamegraph.pl, inferno: a line for each stack, with data at its end
     Collapsed,
     /// A flame graph of code and data, as SVG
     Flamegraph,
@@ -54,7 +54,7 @@ pub(crate) enum Tool {
     Speedscope,
     /// The Firefox Profiler: samples by thread and time
     Firefox,
-    /// Valgrind's dh_view: what is allocated where, how much of it is read and written
+    /// Valgrind's dh_view: what is allocated where, how much it is accessed
     Dhat,
     /// Code review and editors: the advice, as SARIF 2.1.0
     Sarif,
