@@ -5,7 +5,7 @@ mod sandbox;
 
 use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction};
 use sandbox::Sandbox;
-use slimline_attribute::code::hands_on::{Delivery, Found, Handing, hands_on};
+use slimline_attribute::code::hands_on::{Delivery, Found, HandedBack, Handing, Known, hands_on};
 use slimline_attribute::code::no_return::NoReturn;
 use slimline_attribute::module::Module;
 use slimline_attribute::module::store::FileStore;
@@ -59,7 +59,8 @@ fn found(module: &Module<'_>, symbols: &Module<'_>, function: &str, call: usize,
         |instruction: &Instruction| matches!(instruction.flow_control(), FlowControl::Call | FlowControl::IndirectCall);
     let decoder = Decoder::with_ip(64, code, begin.0, DecoderOptions::NONE);
     let call = decoder.into_iter().filter(calls).nth(call).unwrap_or_else(|| panic!("{function} calls nothing"));
-    hands_on(module, &NoReturn::default(), Svma(call.next_ip()), given).expect("code that can be read")
+    let (no_return, handed_back) = (&NoReturn::default(), &HandedBack::default());
+    hands_on(module, Known { no_return, handed_back }, Svma(call.next_ip()), given).expect("code that can be read")
 }
 
 const FLAGS: [&[&str]; 5] = [

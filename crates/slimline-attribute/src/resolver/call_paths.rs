@@ -9,7 +9,7 @@ use slimline_trace::wire::AGENT_FILE;
 
 use super::mappers::Mappers;
 use super::{ProcessId, ProcessView};
-use crate::code::hands_on::{Delivery, Found, Handing, hands_on};
+use crate::code::hands_on::{Delivery, Found, HandedBack, Handing, Known, hands_on};
 use crate::code::no_return::NoReturn;
 use crate::data::call_path::own_frames;
 use crate::data::wrappers::{Verdict, WrapperRules};
@@ -81,9 +81,10 @@ pub(super) struct CallPaths {
     rules: WrapperRules,
     frames: FxHashMap<Frame, u32>,
     call_frames: FxHashMap<(ProcessId, u64), Rc<[CallFrame]>>,
-    /// What becomes of the block that is handed to a call; `None` where the code can't be read.
-    handed: FxHashMap<(ProcessId, u64, Option<Handing>), Option<Found>>,
+    /// What becomes of the block that is handed to a call, by module and address in it, as processes have one code; `None` where that can't be read.
+    handed: FxHashMap<(usize, Svma, Option<Handing>), Option<Found>>,
     no_return: NoReturn,
+    handed_back: HandedBack,
     mappers: FxHashMap<ProcessId, Mappers>,
 }
 
@@ -95,6 +96,7 @@ impl CallPaths {
             call_frames: FxHashMap::default(),
             handed: FxHashMap::default(),
             no_return: NoReturn::default(),
+            handed_back: HandedBack::default(),
             mappers: FxHashMap::default(),
         }
     }
@@ -189,11 +191,11 @@ impl CallPaths {
         given: Option<Handing>,
         time_ns: u64,
     ) -> Option<Found> {
-        let no_return = &self.no_return;
-        *self.handed.entry((view.id, call.return_address.0, given)).or_insert_with(|| {
-            let loaded = view.process.space.module_at(Avma(call.return_address.0.wrapping_sub(1)), time_ns)?;
-            hands_on(view.modules.get(loaded.module), no_return, loaded.svma(call.return_address), given)
-        })
+        let known = Known { no_return: &self.no_return, handed_back: &self.handed_back };
+        let loaded = view.process.space.module_at(Avma(call.return_address.0.wrapping_sub(1)), time_ns)?;
+        let return_address = loaded.svma(call.return_address);
+        let handed = self.handed.entry((loaded.module, return_address, given));
+        *handed.or_insert_with(|| hands_on(view.modules.get(loaded.module), known, return_address, given))
     }
 
     /// The inline stack at a return address, innermost first.

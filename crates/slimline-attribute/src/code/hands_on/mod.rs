@@ -11,7 +11,10 @@
 
 mod value;
 
+use std::cell::RefCell;
+
 use iced_x86::{ConditionCode, FlowControl, Instruction, InstructionInfoFactory, Mnemonic, OpKind};
+use rustc_hash::FxHashMap;
 use slimline_trace::address::Svma;
 
 use super::flow::{Flow, find};
@@ -59,6 +62,33 @@ pub struct Found {
     pub returns: bool,
 }
 
+/// What is known of functions already.
+#[derive(Clone, Copy)]
+pub struct Known<'k> {
+    /// Which never return.
+    pub no_return: &'k NoReturn,
+    /// Which return an argument.
+    pub handed_back: &'k HandedBack,
+}
+
+/// Arguments that functions return as they were passed. Asked for on each way through each function that calls them, and twice nested.
+#[derive(Debug, Default)]
+pub struct HandedBack {
+    /// By the module's file; then by address, and how deep others were looked into.
+    known: RefCell<FxHashMap<String, FxHashMap<(Svma, u32), Option<u8>>>>,
+}
+
+impl HandedBack {
+    fn of(&self, module: &Module<'_>, function: (Svma, u32), find: impl FnOnce() -> Option<u8>) -> Option<u8> {
+        let known = self.known.borrow().get(module.path()).and_then(|of_module| of_module.get(&function).copied());
+        known.unwrap_or_else(|| {
+            let found = find();
+            self.known.borrow_mut().entry(module.path().to_owned()).or_default().insert(function, found);
+            found
+        })
+    }
+}
+
 impl Handing {
     /// The allocators of the C library and of C++, as linked.
     fn of_allocator(name: &str) -> Option<Self> {
@@ -88,37 +118,30 @@ fn bits(arguments: &[u8]) -> u8 {
 
 /// What the function that a call returns to at `return_address` does to what the call gave it as `given` says; `None`
 /// for the innermost call of a path, whose instruction tells what it calls. `None` where the code can't be read.
-pub fn hands_on(
-    module: &Module<'_>,
-    no_return: &NoReturn,
-    return_address: Svma,
-    given: Option<Handing>,
-) -> Option<Found> {
-    let function = read(module, no_return, Svma(return_address.0.wrapping_sub(1)))?;
+pub fn hands_on(module: &Module<'_>, known: Known<'_>, return_address: Svma, given: Option<Handing>) -> Option<Found> {
+    let function = read(module, known.no_return, Svma(return_address.0.wrapping_sub(1)))?;
     let after = find(&function.instructions, return_address.0).unwrap_or(function.instructions.len());
     let call = function.instructions.get(after.checked_sub(1)?)?;
-    let given = given.unwrap_or_else(|| called(module, no_return, call, MAX_TAIL_CALLS).unwrap_or(Handing::UNKNOWN));
-    Some(Walk { module, no_return, flow: &function, source: Some(call.ip()), given, depth: MAX_CALLS }.found())
+    let given = given.unwrap_or_else(|| called(module, known, call, MAX_TAIL_CALLS).unwrap_or(Handing::UNKNOWN));
+    Some(Walk { module, known, flow: &function, source: Some(call.ip()), given, depth: MAX_CALLS }.found())
 }
 
 /// How what `branch` calls hands a block on, where that is an allocator or jumps on to one.
-fn called(module: &Module<'_>, no_return: &NoReturn, branch: &Instruction, depth: u32) -> Option<Handing> {
+fn called(module: &Module<'_>, known: Known<'_>, branch: &Instruction, depth: u32) -> Option<Handing> {
     let start = match target_of(module, branch) {
         Target::Import(name) => return Handing::of_allocator(name),
         Target::Here(start) => start,
         Target::Computed => return None,
     };
-    if let Some(known) = Handing::of_allocator(&module.linked_name(start)) {
-        return Some(known);
+    if let Some(allocator) = Handing::of_allocator(&module.linked_name(start)) {
+        return Some(allocator);
     }
     let depth = depth.checked_sub(1)?;
-    let flow = read(module, no_return, start).filter(|flow| flow.instructions[0].ip() == start.0)?;
+    let flow = read(module, known.no_return, start).filter(|flow| flow.instructions[0].ip() == start.0)?;
     let tail_calls = flow.instructions.iter().filter(|instruction| leaves(&flow, instruction));
-    tail_calls.filter_map(|jump| Some((jump.ip(), called(module, no_return, jump, depth)?))).find_map(
-        |(jump, given)| {
-            Walk { module, no_return, flow: &flow, source: Some(jump), given, depth: MAX_CALLS }.found().handing
-        },
-    )
+    tail_calls.filter_map(|jump| Some((jump.ip(), called(module, known, jump, depth)?))).find_map(|(jump, given)| {
+        Walk { module, known, flow: &flow, source: Some(jump), given, depth: MAX_CALLS }.found().handing
+    })
 }
 
 fn read(module: &Module<'_>, no_return: &NoReturn, inside: Svma) -> Option<Flow> {
@@ -139,7 +162,7 @@ fn leaves(flow: &Flow, instruction: &Instruction) -> bool {
 /// A function, followed from its entry.
 struct Walk<'w, 'a> {
     module: &'w Module<'a>,
-    no_return: &'w NoReturn,
+    known: Known<'w>,
     flow: &'w Flow,
     /// The call, or the jump out of the function, that gives the block.
     source: Option<u64>,
@@ -313,11 +336,13 @@ impl Walk<'_, '_> {
     /// The argument that the function at `start` returns as it was passed.
     fn handed_back(&self, start: Svma) -> Option<u8> {
         let depth = self.depth.checked_sub(1)?;
-        let (module, no_return) = (self.module, self.no_return);
-        let flow = read(module, no_return, start).filter(|flow| flow.instructions[0].ip() == start.0)?;
-        let walk = Walk { module, no_return, flow: &flow, source: None, given: Handing::NOT_SIZED, depth };
-        let handed_back = walk.seen().handed_back;
-        handed_back.iter().copied().reduce(|one, other| one.filter(|_| one == other)).flatten()
+        let (module, known) = (self.module, self.known);
+        known.handed_back.of(module, (start, depth), || {
+            let flow = read(module, known.no_return, start).filter(|flow| flow.instructions[0].ip() == start.0)?;
+            let walk = Walk { module, known, flow: &flow, source: None, given: Handing::NOT_SIZED, depth };
+            let handed_back = walk.seen().handed_back;
+            handed_back.iter().copied().reduce(|one, other| one.filter(|_| one == other)).flatten()
+        })
     }
 
     /// Takes in the block that the call gives.
