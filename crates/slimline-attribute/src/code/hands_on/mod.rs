@@ -74,9 +74,12 @@ pub struct Known<'k> {
 /// Arguments that functions return as they were passed. Asked for on each way through each function that calls them, and twice nested.
 #[derive(Debug, Default)]
 pub struct HandedBack {
-    /// By the module's file; then by address, and how deep others were looked into.
-    known: RefCell<FxHashMap<String, FxHashMap<(Svma, u32), Option<u8>>>>,
+    /// By the module's file.
+    known: RefCell<FxHashMap<String, Arguments>>,
 }
+
+/// By the function's address, and how deep others were looked into for it.
+type Arguments = FxHashMap<(Svma, u32), Option<u8>>;
 
 impl HandedBack {
     fn of(&self, module: &Module<'_>, function: (Svma, u32), find: impl FnOnce() -> Option<u8>) -> Option<u8> {
