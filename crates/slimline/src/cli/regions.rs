@@ -20,7 +20,7 @@ use super::{CollectorOptions, rows};
         slimline regions --format html --report regions.html -- ./program    a page for a browser\n  \
         slimline regions --against before.regions -- ./program    what has changed\n  \
         slimline regions --data grid --data cell.mass -- ./program    accesses of these, too\n  \
-        slimline record --regions -- ./program && slimline regions slimline.data    samples, with error bars\n  \
+        slimline record --regions -- ./program && slimline regions slimline.data  samples of it\n  \
         slimline trace --regions -o run.trace -- ./program && slimline regions run.trace --data grid\n\n\
         For programs of gcc (libgomp) and clang (LLVM's libomp), as they are: a library is preloaded that sees their calls \
         into OpenMP's runtime. Regions of your own are marked by slimline_region_begin(\"name\") and slimline_region_end() \
