@@ -26,7 +26,7 @@ use crate::full_trace::regions::{MemoryRange, RangeSource};
 use crate::origins::{DataKind, Origins};
 use crate::pace::TriggerCosts;
 use crate::places::Places;
-use crate::region_accesses::choice::Choice;
+use crate::region_accesses::choice::{Choice, widen};
 use crate::region_accesses::{Accessor, Chosen, ChosenData};
 use crate::sampled_origins::{self, SampledKey};
 use crate::share::{Clusters, Share, Tally, Wholes, portion};
@@ -219,7 +219,7 @@ impl SampledRegions {
                 let key = self.key(Key { thread, region, site, group, ranges, computes }, batch.offset[row]);
                 let seen = &mut self.seen[key as usize].1;
                 if address != 0 {
-                    seen.widen(address, bytes.into());
+                    widen(&mut seen.reach, address..address.saturating_add(u64::from(bytes.max(1))));
                 }
                 if evidence.has_cost() {
                     seen.cost.add(batch.weight[row]);
@@ -306,16 +306,6 @@ impl SampledRegions {
         let ranges = self.ranges.iter().map(|of| of.range).collect();
         let origins = origins.with_ranges(ranges, std::mem::take(&mut self.sets));
         AttributedRegions { regions: self, streams: streams.streams, places, owned, spoken, whole, evidence, origins }
-    }
-}
-
-impl Seen {
-    fn widen(&mut self, address: u64, bytes: u64) {
-        let end = address.saturating_add(bytes.max(1));
-        self.reach = match self.reach.is_empty() {
-            true => address..end,
-            false => self.reach.start.min(address)..self.reach.end.max(end),
-        };
     }
 }
 

@@ -260,11 +260,7 @@ fn with_agent(options: &RecordOptions, subject: &Subject, program: &Path, runs: 
         let asked_ns = info.collector.clocks_ns;
         info.collector.clocks_ns = trigger::granted_clocks_ns(asked_ns, first.trigger, first.between_errno);
     }
-    let profiles = if options.with_regions { regions::written_in(run.path()) } else { Ok(Vec::new()) };
-    let profiles = profiles.unwrap_or_else(|error| {
-        info.stopped_early.get_or_insert(format!("regions could not be read ({error})"));
-        Vec::new()
-    });
+    let (profiles, region_steps) = regions_of(&run, &mut info);
     let is_readable = File::open(runs).is_ok();
     conclude(followed, &mut info, |end| {
         format!("the program was not recorded: {}", why_without_agent(is_readable, end))
@@ -275,7 +271,7 @@ fn with_agent(options: &RecordOptions, subject: &Subject, program: &Path, runs: 
         drop(run)
     }
     drop(held);
-    Ok(Outcome { directory: options.output.clone(), info, profiles, region_steps: BTreeMap::new() })
+    Ok(Outcome { directory: options.output.clone(), info, profiles, region_steps })
 }
 
 fn with_rings(options: &RecordOptions, subject: &Subject) -> Result<Outcome, RecordError> {
@@ -334,7 +330,13 @@ fn with_rings(options: &RecordOptions, subject: &Subject) -> Result<Outcome, Rec
     };
     let followed = follow(until, rings, &held, writer, &mut info);
     let (profiles, region_steps) = match run {
-        Some(run) => regions_of(run, &mut info),
+        Some(run) => {
+            let written = regions_of(&run, &mut info);
+            if run.is_in_use() {
+                run.leave_library();
+            }
+            written
+        }
         None => Default::default(),
     };
     conclude(followed, &mut info, |_| "the program was not recorded: it ended before the kernel told of it".to_owned());
@@ -342,12 +344,9 @@ fn with_rings(options: &RecordOptions, subject: &Subject) -> Result<Outcome, Rec
     Ok(Outcome { directory: options.output.clone(), info, profiles, region_steps })
 }
 
-/// What the processes of a program that was sampled from outside have written of their regions.
-fn regions_of(run: RunDirectory, info: &mut SessionInfo) -> (Vec<WrittenProfile>, BTreeMap<u32, RegionSteps>) {
+/// What processes have written of their regions: nothing where that was not asked for, and where their threads were only from outside.
+fn regions_of(run: &RunDirectory, info: &mut SessionInfo) -> (Vec<WrittenProfile>, BTreeMap<u32, RegionSteps>) {
     let read = regions::written_in(run.path()).and_then(|profiles| Ok((profiles, regions::steps_in(run.path())?)));
-    if run.is_in_use() {
-        run.leave_library();
-    }
     read.unwrap_or_else(|error| {
         info.stopped_early.get_or_insert(format!("regions could not be read ({error})"));
         Default::default()

@@ -164,7 +164,7 @@ impl Asked {
     }
 
     /// What of it is not as asked for, in words: code is where data was named, or nothing was watched.
-    pub(crate) fn doubts(&self, profiles: &[Profile]) -> Vec<String> {
+    pub(crate) fn doubts<'p>(&self, profiles: impl IntoIterator<Item = &'p Profile>) -> Vec<String> {
         let mut doubts = Vec::new();
         for profile in profiles {
             let code_in = |start: u64, bytes: u64| {

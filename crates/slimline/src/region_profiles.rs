@@ -23,6 +23,9 @@ pub(crate) const NO_REGION: &str = "no region was met: the program calls neither
                                     slimline_region_begin(); Intel's, NVIDIA's and other runtimes are not seen, nor programs that are started with an environment of \
                                     their own making (env -i)";
 
+/// The same of a session.
+pub(crate) const NO_REGION_IN_SESSION: &str = "no regions were recorded, or none was met: slimline record --regions";
+
 /// Their addresses are in a variable of the environment, which has room for 128 KiB.
 const MOST_FUNCTIONS: usize = 8000;
 /// The signal that no process sees.

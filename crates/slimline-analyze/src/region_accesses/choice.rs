@@ -108,7 +108,8 @@ fn title(data: &Data) -> String {
     }
 }
 
-fn widen(reach: &mut Range<u64>, with: Range<u64>) {
+/// Makes a reach one that has another in it, too.
+pub(crate) fn widen(reach: &mut Range<u64>, with: Range<u64>) {
     *reach = match reach.is_empty() {
         true => with,
         false => reach.start.min(with.start)..reach.end.max(with.end),

@@ -22,7 +22,7 @@ use crate::collectors::check_unasked;
 use crate::machines::{machine, simulation};
 use crate::pipeline;
 use crate::region_data::Asked;
-use crate::region_profiles::{self, NO_REGION, Taken};
+use crate::region_profiles::{self, NO_REGION, NO_REGION_IN_SESSION, Taken};
 use crate::{is_broken_pipe, say};
 
 /// Runs the program and shows where its threads were, or shows what was kept of that.
@@ -189,7 +189,7 @@ fn sampled(
     let profiles = info.processes.iter().map(|process| pipeline::regions_of(&session, process));
     let profiles: Vec<Option<Profile>> = profiles.collect::<anyhow::Result<_>>()?;
     if profiles.iter().all(Option::is_none) {
-        bail!("{}: no regions were recorded, or none was met: slimline record --regions", directory.display());
+        bail!("{}: {NO_REGION_IN_SESSION}", directory.display());
     }
     let mut missing = Vec::new();
     if !info.complete {
@@ -198,8 +198,7 @@ fn sampled(
     let found = pipeline::regions(&session, asked.timed_ranges(&profiles))?;
     let known: Vec<(u32, Profile)> =
         (0..).zip(&profiles).filter_map(|(process, profile)| Some((process, profile.clone()?))).collect();
-    let all: Vec<Profile> = known.iter().map(|(_, profile)| profile.clone()).collect();
-    missing.extend(asked.doubts(&all));
+    missing.extend(asked.doubts(profiles.iter().flatten()));
     let asked = asked.or_hottest(&found);
     let chosen = asked.chosen(found.origins(), "samples or bursts met")?;
     let processes = info.processes.iter().zip(profiles);

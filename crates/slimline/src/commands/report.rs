@@ -10,6 +10,7 @@ use slimline_report::{csv, html};
 use super::print;
 use crate::cli::{self, ReportFormat};
 use crate::pipeline;
+use crate::region_profiles::NO_REGION_IN_SESSION;
 use crate::sources;
 
 pub(crate) fn run(options: &cli::Report) -> anyhow::Result<u8> {
@@ -55,7 +56,7 @@ fn told_by(options: &cli::Report) -> anyhow::Result<Report> {
     let session = &options.input.session;
     let report = pipeline::report(session)?;
     if options.by == cli::By::Region && report.breakdowns.regions.is_empty() {
-        bail!("{}: no regions were recorded, or none was met: slimline record --regions", session.display());
+        bail!("{}: {NO_REGION_IN_SESSION}", session.display());
     }
     Ok(report)
 }
