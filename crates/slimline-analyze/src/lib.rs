@@ -38,6 +38,7 @@ pub mod placement;
 pub mod places;
 pub mod quality;
 pub mod region_accesses;
+pub mod relayout;
 pub mod reuse;
 mod sampled_origins;
 pub mod sampled_regions;

@@ -18,12 +18,12 @@ pub use self::slots::Slots;
 use crate::full_trace::objects::Object;
 
 /// Where objects of each process are put: no program's own memory is there, and all of it up to the next process's addresses is free.
-const PLACE: u64 = 1 << 47;
+pub(crate) const PLACE: u64 = 1 << 47;
 /// Bytes of a process's objects at most.
 const MOST_BYTES: u64 = 1 << 47;
 /// What the C library's allocator needs beside a block, which begins at a multiple of [`ALIGNMENT`], and the least that it takes.
 const HEADER_BYTES: u64 = 8;
-const ALIGNMENT: u64 = 16;
+pub(crate) const ALIGNMENT: u64 = 16;
 const LEAST_BYTES: u64 = 32;
 /// What must be saved of the cycles that it is worth moving objects.
 pub const WORTH_IT: f64 = 0.02;
@@ -171,6 +171,12 @@ pub fn reusing(objects: &[Object]) -> u64 {
     reusing
 }
 
+/// Distance of blocks of so many bytes that the C library allocates one after the other.
+pub(crate) fn block_spacing(bytes: u64) -> u64 {
+    let with_header = bytes.saturating_add(HEADER_BYTES).checked_next_multiple_of(ALIGNMENT).unwrap_or(u64::MAX);
+    with_header.max(LEAST_BYTES)
+}
+
 /// How far each moves if those of a process lie one behind the other, as an allocator would put them that never reuses memory.
 fn moves(objects: &[Object], order: &[u32], (slots, larger_by): (&Slots, u64)) -> Result<Vec<u64>, TooLarge> {
     let (mut placing, mut moves) = (Placing::new(slots, larger_by), vec![0; objects.len()]);
@@ -209,8 +215,7 @@ impl<'a> Placing<'a> {
             // An element of an array is side by side with the next one.
             return self.take(process, 1, bytes);
         }
-        let with_header = bytes.saturating_add(HEADER_BYTES).checked_next_multiple_of(ALIGNMENT).unwrap_or(u64::MAX);
-        self.take(process, ALIGNMENT, with_header.max(LEAST_BYTES))
+        self.take(process, ALIGNMENT, block_spacing(bytes))
     }
 
     /// Where so many bytes go that are aligned to as many.

@@ -21,6 +21,7 @@ mod numbered;
 pub mod object_graph;
 pub mod placement;
 pub mod regions;
+pub mod relayout;
 pub mod reuse;
 #[cfg(test)]
 #[path = "../../slimline-trace/tests/session_info/mod.rs"]

@@ -67,6 +67,18 @@ pub trait Consumer {
     fn locate(&mut self, _: &Located<'_>) {}
 }
 
+impl<A: Consumer, B: Consumer> Consumer for (A, B) {
+    fn take(&mut self, accesses: &[Access]) {
+        self.0.take(accesses);
+        self.1.take(accesses);
+    }
+
+    fn locate(&mut self, located: &Located<'_>) {
+        self.0.locate(located);
+        self.1.locate(located);
+    }
+}
+
 /// On which NUMA nodes, by their numbers, pages and threads are.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Located<'a> {

@@ -498,11 +498,17 @@ pub(crate) enum ReportFormat {
 /// Say what to change, why, and by how much it would help.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  slimline advise\n  slimline advise --format json before.data | jq '.advice[].code'"
+    after_help = "Examples:\n  slimline advise\n  slimline advise --format json before.data | jq '.advice[].code'\n  \
+        slimline trace -o run.trace -- ./program && slimline advise run.trace\n\n\
+        Of a session, gains are predicted by lines that loops touch. A trace is replayed through the machine with \
+        each layout that its accesses suggest (docs/advice.md): what is advised has been tried."
 )]
 pub(crate) struct Advise {
     #[command(flatten)]
     pub(crate) input: Input,
+    /// Through which a trace is replayed (docs/machines.md) [default: host]
+    #[arg(long, value_name = "NAME|FILE")]
+    pub(crate) machine: Option<String>,
     /// How to print it
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub(crate) format: Format,

@@ -11,10 +11,12 @@ mod inspect;
 mod machines;
 mod made_tables;
 mod object_graph;
+mod object_trace;
 mod pipeline;
 mod progress;
 mod region_data;
 mod region_profiles;
+mod relayouts;
 mod sources;
 mod tracing;
 

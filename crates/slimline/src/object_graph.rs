@@ -2,10 +2,9 @@
 
 use std::path::Path;
 
-use anyhow::{anyhow, bail};
-use slimline_analyze::full_trace::TraceBatch;
+use anyhow::anyhow;
 use slimline_analyze::full_trace::object_fields::Fields;
-use slimline_analyze::full_trace::objects::{Object, ObjectAccesses, ObjectOrigin};
+use slimline_analyze::full_trace::objects::{Object, ObjectOrigin};
 use slimline_analyze::object_layout::{
     Arranged, Arrangement, Known, Replayed, Slots, TooLarge, arrangements, in_arenas,
 };
@@ -15,27 +14,15 @@ use slimline_layout::order::Hierarchical;
 use slimline_report::layout::LevelRow;
 use slimline_report::simulation::AccessTrace;
 use slimline_simulate::access::{Access, Consumer};
-use slimline_simulate::interleave::Interleaver;
 use slimline_simulate::machine::Machine;
 use slimline_simulate::relocated::{Relocated, Steps, is_object};
 use slimline_simulate::simulation::{Options, Outcome, Simulation};
 use slimline_simulate::spread::on_threads;
-use slimline_trace::stream::decode::{Decoder, Program};
-use slimline_trace::stream::growing::GrowingProgram;
-use slimline_trace::stream::recording::Recording;
+use slimline_trace::stream::decode::Decoder;
 
-use crate::accesses::missing;
 use crate::machines::simulation;
-use crate::progress::{Progress, read_in_order};
-use crate::tracing::{program_of, unordered, why_nothing};
-
-/// A recorded trace, and what it is read by.
-pub(crate) struct ObjectTrace {
-    recording: Recording,
-    program: GrowingProgram,
-    /// Whether fields are wanted, and elements of arrays are objects.
-    with_fields: bool,
-}
+use crate::object_trace::ObjectTrace;
+use crate::progress::Progress;
 
 /// The objects of a trace.
 pub(crate) struct Objects {
@@ -113,46 +100,12 @@ impl Objects {
 }
 
 impl ObjectTrace {
-    pub(crate) fn open(directory: &Path, with_fields: bool) -> anyhow::Result<(Self, Vec<String>)> {
-        let recording = Recording::open(directory)?;
-        let (program, missing) = program_of(&recording);
-        Ok((Self { recording, program, with_fields }, missing))
-    }
-
-    pub(crate) fn program(&self) -> &Program {
-        self.program.program()
-    }
-
-    /// Its objects, and the graph of those that one thread accesses within the window. `missing` is what is already known not to be there.
-    pub(crate) fn objects(
-        &self,
-        directory: &Path,
-        window: u16,
-        mut missing_of_it: Vec<String>,
-    ) -> anyhow::Result<(Objects, Graph)> {
-        let (mut building, mut decoder) = (Building::new(window), Decoder::new());
-        let (found, unordered) = self.read(&mut decoder, &mut building)?;
-        missing_of_it.extend(unordered);
-        let unknown = (found.unseen(), found.unknown_frees());
-        missing_of_it.extend(missing(&self.recording, (self.program(), &decoder), unknown));
-        let (origins, threads) = (found.origins(self.program()), found.threads());
+    /// Its objects, and the graph of those that one thread accesses within the window.
+    pub(crate) fn objects(&self, directory: &Path, window: u16) -> anyhow::Result<(Objects, Graph)> {
+        let mut building = Building::new(window);
+        let (found, trace) = self.read_first(directory, &mut building, |building| building.accesses)?;
+        let origins = found.origins(self.program());
         let (objects, fields) = found.into_objects_with_fields(self.program());
-        if objects.is_empty() && building.accesses > 0 {
-            let (file, accesses) = (directory.display(), building.accesses);
-            bail!("{file}: none of its {accesses} accesses is to a block of the heap whose allocation was traced");
-        }
-        if objects.is_empty() {
-            let why = why_nothing(&self.recording, "none is to a block of the heap whose allocation was traced");
-            bail!("{}: {why}", directory.display());
-        }
-        let trace = AccessTrace {
-            file: directory.display().to_string(),
-            format: "trace",
-            command: self.recording.info().command.clone(),
-            threads: Some(threads),
-            missing: missing_of_it,
-            ..AccessTrace::default()
-        };
         let Building { graph, first_accesses, .. } = building;
         let slots = Slots::of(&objects, &origins);
         Ok((Objects { trace, objects, origins, fields, first_accesses, slots }, graph.finish()))
@@ -194,26 +147,6 @@ impl ObjectTrace {
             (simulation.finish(), steps)
         });
         Ok(outcomes.collect())
-    }
-
-    /// Reads the trace once, and hands its accesses on in one order; what of the order is not sure, in words.
-    pub(crate) fn read(
-        &self,
-        decoder: &mut Decoder,
-        consumer: &mut dyn Consumer,
-    ) -> anyhow::Result<(ObjectAccesses, Option<String>)> {
-        let program = self.program();
-        // Numbers of objects depend on which it is.
-        let mut found = if self.with_fields { ObjectAccesses::with_fields() } else { ObjectAccesses::new() };
-        let (mut interleaver, mut stretch) = (Interleaver::new(consumer), Vec::new());
-        let stamps_back = read_in_order(&self.recording, (program, decoder), |stream, piece, range| {
-            for (since, until, range) in piece.stretches(range) {
-                found.update(program, &TraceBatch::of(stream, piece, range), &mut stretch, &mut |_| {});
-                interleaver.stretch(stream, since, until, &mut stretch);
-            }
-        })?;
-        interleaver.finish();
-        Ok((found, unordered(stamps_back)))
     }
 }
 

@@ -6,10 +6,6 @@ use crate::findings::LoopGroup;
 
 /// Elements over which lines are counted: every phase of an element in its line occurs.
 const ELEMENTS: u64 = 64;
-/// What glibc's allocator puts before a block, and what it rounds block and header up to.
-const HEADER_BYTES: u64 = 8;
-const CHUNK_BYTES: u64 = 16;
-const LEAST_CHUNK_BYTES: u64 = 32;
 
 /// Byte ranges (offset, bytes) that a loop uses of the elements of one array, `spacing` apart.
 pub(super) struct Layout {
@@ -61,11 +57,6 @@ enum Visits {
     InTurn(u64),
     /// As some index or pointer leads, or not seen how.
     InDisorder,
-}
-
-/// Distance of blocks of this size that are allocated one after another.
-pub(super) fn block_spacing(bytes: u64) -> u64 {
-    (bytes + HEADER_BYTES).next_multiple_of(CHUNK_BYTES).max(LEAST_CHUNK_BYTES)
 }
 
 /// Lines before and after a change, over all loops of a group.

@@ -3,10 +3,11 @@
 use slimline_attribute::tables::Language;
 
 use super::definition::{self, Part};
-use super::lines::{Layout, Packing, block_spacing};
+use super::lines::{Layout, Packing};
 use super::placing::{NewLayout, laid_out, of_same_member, strictest};
 use super::split::as_it_is;
 use super::{Advice, Kind, Subject, percent};
+use crate::object_layout::block_spacing;
 use crate::structure::ElementFrom;
 
 /// The fields cluster by cluster, in each the strictest alignment first; `None` where that is no other order or where

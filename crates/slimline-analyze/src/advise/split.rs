@@ -1,10 +1,11 @@
 //! Splitting: an array of structures into several arrays; a node into its hot part and a cold one behind a pointer.
 
 use super::definition::{self, Part};
-use super::lines::{Layout, Packing, block_spacing};
+use super::lines::{Layout, Packing};
 use super::placing::{NewLayout, laid_out};
 use super::{Advice, Kind, SourceLoop, Subject, percent};
 use crate::clusters::Rules;
+use crate::object_layout::block_spacing;
 use crate::structure::Structure;
 
 /// Size of the pointer from the hot part to the cold one.

@@ -2,9 +2,9 @@
 
 use slimline_attribute::tables::{GroupKind, MemberRole, Type};
 
-use super::lines::block_spacing;
 use super::placing::{laid_out, members_at, of_same_member};
 use super::{Advice, FEW_SAMPLES, Kind, Subject, bytes};
+use crate::object_layout::block_spacing;
 use crate::structure::{ElementFrom, Structure};
 
 /// Names of fields that are told; more nobody reads.

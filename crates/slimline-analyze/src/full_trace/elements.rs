@@ -71,6 +71,23 @@ pub(super) struct Content {
     is_variable: bool,
 }
 
+impl Content {
+    /// What it is full of.
+    pub(super) fn element(&self) -> ElementId {
+        self.element
+    }
+
+    /// How.
+    pub(super) fn fit(&self) -> Fit {
+        self.fit
+    }
+
+    /// Bytes before the first element.
+    pub(super) fn skipped(&self) -> u32 {
+        self.skipped
+    }
+}
+
 impl Element {
     /// By where accesses of a width begin: what they are of, [`UNSEEN`] where none did.
     #[inline]

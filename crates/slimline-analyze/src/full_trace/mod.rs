@@ -24,6 +24,7 @@ mod function_names;
 pub mod heap;
 mod keyed;
 pub mod object_fields;
+pub mod object_structures;
 pub mod objects;
 mod parts;
 mod plans;

@@ -18,6 +18,7 @@ use super::heap::blocks::Blocks;
 use super::heap::live_blocks::{Addresses, Block, BlockNumber, Born, Group, NO_GROUP, Reach};
 use super::keyed::{Collected, Written};
 use super::object_fields::{Fields, ObjectFields, Pointed};
+use super::object_structures::{ObjectStructures, Structured};
 use super::plans::{Plans, plain_kind};
 use super::spots::{Column, Memory};
 use super::unseen::Unseen;
@@ -97,6 +98,8 @@ struct Found {
     elements: FxHashMap<(u32, Pointed), u32>,
     /// None where nobody asked.
     fields: Option<ObjectFields>,
+    /// None where nobody asked.
+    structures: Option<ObjectStructures>,
     /// By group: whether its blocks are static variables.
     is_static: Vec<bool>,
     /// The process whose batch it is, and by site what it accessed last there; and of other processes.
@@ -171,8 +174,16 @@ impl Found {
             return (reach, object);
         }
         let number = memory.live.find(address);
+        // Static variables are objects to who asks for structures.
+        let is_static = match &mut self.structures {
+            Some(structures) => {
+                structures.learn(memory, number, (site, address));
+                &[][..]
+            }
+            None => self.is_static.as_slice(),
+        };
         let mut reach = memory.live.reach(number);
-        let found = place((&self.is_static, self.fields.is_some()), memory, number, address);
+        let found = place((is_static, self.fields.is_some()), memory, number, address);
         reach.addresses = reach.addresses.of_both(found.addresses);
         let object = match self.number(memory, number, &found) {
             NO_OBJECT if memory.live.block(number).group == NO_GROUP && memory.live.is_beside_blocks(address) => {
@@ -180,6 +191,9 @@ impl Found {
             }
             object => object,
         };
+        if let Some(structures) = &mut self.structures {
+            structures.access(object, memory.live.block(number).content, site);
+        }
         self.recent[site as usize] = (reach, object);
         (reach, object)
     }
@@ -300,6 +314,12 @@ impl ObjectAccesses {
         Self { plans: Plans::by_site(), found, ..Self::default() }
     }
 
+    /// Also tells of which structures objects are ([`Self::structured`]); static variables are objects, too.
+    pub fn with_structures() -> Self {
+        let found = Found { structures: Some(ObjectStructures::default()), ..Found::default() };
+        Self { found, ..Self::default() }
+    }
+
     /// Adds the accesses of a batch, which comes after all that it can know of. `many` is told when there are some thousands, and may
     /// take them.
     pub fn update(
@@ -339,6 +359,12 @@ impl ObjectAccesses {
         (self.found.objects, fields)
     }
 
+    /// What objects consist of, if that was asked for.
+    pub fn structured(&self, program: &Program) -> Structured {
+        let structures = self.found.structures.as_ref();
+        structures.map_or_else(Structured::default, |of| of.finish(program, &self.blocks, &self.found.objects))
+    }
+
     /// What no access was made of.
     pub fn unseen(&self) -> &Unseen {
         &self.unseen
@@ -359,6 +385,11 @@ impl ObjectAccesses {
             origins[group as usize] = origin;
         }
         origins
+    }
+
+    /// Whether no object was accessed.
+    pub fn is_empty(&self) -> bool {
+        self.found.objects.is_empty()
     }
 
     /// How many threads accessed anything, or could have.

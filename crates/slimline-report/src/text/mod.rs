@@ -16,6 +16,7 @@ pub(crate) mod number;
 mod placement;
 pub(crate) mod quality;
 mod regions;
+mod relayout;
 mod reuse;
 pub(crate) mod served;
 mod sharing;
@@ -45,6 +46,7 @@ pub(crate) use self::regions::{
     compared_run, counted, ended, estimated, place as region_place, sampled_words, title as region_title,
     unit as unit_of_times, weight,
 };
+pub use self::relayout::relayout;
 pub use self::reuse::reuse;
 pub use self::sharing::sharing;
 pub use self::simulation::simulation;

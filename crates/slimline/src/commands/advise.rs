@@ -2,14 +2,34 @@
 
 use std::path::PathBuf;
 
+use anyhow::bail;
 use slimline_report::text;
+use slimline_trace::stream::recording::is_recording;
 
 use super::{ReportPlace, show};
 use crate::cli::{self, Format};
+use crate::machines::simulated_machine;
 use crate::pipeline;
+use crate::relayouts;
 
+/// Says what to change: of a session by its samples, of a trace by replaying it with each layout.
 pub(crate) fn run(options: &cli::Advise) -> anyhow::Result<u8> {
-    let report = pipeline::report(&options.input.session)?;
+    let directory = &options.input.session;
+    if is_recording(directory) {
+        let name = options.machine.as_deref().unwrap_or("host");
+        let machine = simulated_machine(name)?;
+        let report = relayouts::search(directory, (&machine, name))?;
+        let text = |out: &mut String| text::relayout(out, &report);
+        show(options.format, ReportPlace::Output, || report.json(), text)?;
+        return Ok(0);
+    }
+    if options.machine.is_some() {
+        bail!(
+            "--machine goes with a trace (of `slimline trace -o`), which is replayed: {} is none",
+            directory.display()
+        );
+    }
+    let report = pipeline::report(directory)?;
     show(
         options.format,
         ReportPlace::Output,
@@ -22,6 +42,6 @@ pub(crate) fn run(options: &cli::Advise) -> anyhow::Result<u8> {
 impl cli::Advise {
     /// The advice of `session` as text.
     pub(crate) fn of(session: PathBuf) -> Self {
-        Self { input: cli::Input { session }, format: Format::Text, verbose: false }
+        Self { input: cli::Input { session }, machine: None, format: Format::Text, verbose: false }
     }
 }

@@ -22,11 +22,17 @@ use slimline_trace::stream::decode::Decoder;
 use super::{ReportPlace, show, write_whole};
 use crate::cli;
 use crate::machines::simulated_machine;
-use crate::object_graph::{ObjectGraph, ObjectTrace, Objects};
+use crate::object_graph::{ObjectGraph, Objects};
+use crate::object_trace::{ObjectTrace, Wanted};
 use crate::say;
 
 /// Fields that are named where there is none of the name that is asked for.
 const FIELDS_NAMED: usize = 20;
+
+/// What is wanted of objects that are known by a field, or by nothing.
+fn wanted(field: Option<&str>) -> Wanted {
+    if field.is_some() { Wanted::Fields } else { Wanted::Blocks }
+}
 
 /// Makes the access graph in one pass of a trace, and replays it with objects in each order in a second one.
 pub(crate) fn run(options: &cli::Layout) -> anyhow::Result<u8> {
@@ -47,8 +53,8 @@ pub(crate) fn run(options: &cli::Layout) -> anyhow::Result<u8> {
         bail!("--order - and --picture -: one of them can be standard output");
     }
     let other = options.order_from.as_deref().map(|other| other_run(other, options)).transpose()?;
-    let (trace, missing) = ObjectTrace::open(directory, field.is_some())?;
-    let (found, graph) = trace.objects(directory, *window, missing)?;
+    let trace = ObjectTrace::open(directory, wanted(field))?;
+    let (found, graph) = trace.objects(directory, *window)?;
     let graph = ObjectGraph::of(graph, *seed);
     let held = field.map(|field| held(&found, field)).transpose()?;
     let of = (found.objects.as_slice(), found.origins.as_slice());
@@ -111,8 +117,8 @@ pub(crate) fn run(options: &cli::Layout) -> anyhow::Result<u8> {
 /// The hierarchical order of another run's objects.
 fn other_run(directory: &Path, options: &cli::Layout) -> anyhow::Result<OtherRun> {
     let field = options.order_by.as_deref();
-    let (trace, missing) = ObjectTrace::open(directory, field.is_some())?;
-    let (found, graph) = trace.objects(directory, options.input.window, missing)?;
+    let trace = ObjectTrace::open(directory, wanted(field))?;
+    let (found, graph) = trace.objects(directory, options.input.window)?;
     found.trace.missing.iter().for_each(|what| say(format_args!("slimline: {}: missing: {what}", directory.display())));
     let order = ObjectGraph::of(graph, options.input.seed).hierarchical.order;
     let held = field.map(|field| held(&found, field)).transpose()?;

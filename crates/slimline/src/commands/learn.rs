@@ -13,7 +13,8 @@ use slimline_simulate::machine::Machine;
 use super::{ReportPlace, show};
 use crate::cli;
 use crate::machines::simulated_machine;
-use crate::object_graph::{ObjectGraph, ObjectTrace, Objects};
+use crate::object_graph::{ObjectGraph, Objects};
+use crate::object_trace::{ObjectTrace, Wanted};
 use crate::progress::Progress;
 
 /// Types that are looked at alone where of all nothing is found.
@@ -26,8 +27,8 @@ const WORTH_TRYING: [Arrangement; 3] = [Arrangement::Original, Arrangement::Allo
 pub(crate) fn run(options: &cli::Learn) -> anyhow::Result<u8> {
     let machine = simulated_machine(&options.machine)?;
     let &cli::ObjectInput { trace: ref directory, window, seed } = &options.input;
-    let (trace, missing) = ObjectTrace::open(directory, true)?;
-    let (found, graph) = trace.objects(directory, window, missing)?;
+    let trace = ObjectTrace::open(directory, Wanted::Fields)?;
+    let (found, graph) = trace.objects(directory, window)?;
     let learning = LearningOptions { seed, trees: options.trees.clone(), most_objects: options.most_objects };
     let learn_of = |graph: Graph| -> anyhow::Result<_> {
         let graph = ObjectGraph::of(graph, seed);

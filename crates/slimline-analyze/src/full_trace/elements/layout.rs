@@ -61,6 +61,11 @@ impl Part {
         self.offset_bytes.saturating_add(self.bytes.max(1))
     }
 
+    /// Whether it is several members that share bytes.
+    pub(in crate::full_trace) fn is_shared(&self) -> bool {
+        self.members > 1
+    }
+
     /// The structure that it is or is an array of, if nothing else shares its bytes.
     pub(in crate::full_trace) fn is_all(&self) -> Option<ElementId> {
         match self.made_of.as_slice() {

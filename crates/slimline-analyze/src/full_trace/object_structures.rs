@@ -1,0 +1,210 @@
+//! Of which structures objects are: what a new layout of these has to know.
+
+use rustc_hash::FxHashSet;
+use slimline_attribute::tables::Language;
+use slimline_simulate::relocated::is_object;
+use slimline_trace::stream::decode::{Program, SiteId};
+
+use super::elements::{Content, Element, ElementId, Fit, NO_ELEMENT, Part};
+use super::findings::{is_own, place};
+use super::heap::blocks::Blocks;
+use super::heap::live_blocks::{BlockNumber, NO_GROUP};
+use super::objects::Object;
+use super::spots::Memory;
+
+/// How elements of a structure fill an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Filled {
+    /// It is one.
+    One,
+    /// One behind the other.
+    Array,
+    /// Otherwise: one with something behind it.
+    Otherwise,
+}
+
+/// What an object consists of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ObjectStructure {
+    /// Which of [`Structured::structures`].
+    pub structure: u32,
+    /// How.
+    pub filled: Filled,
+    /// Bytes before the first element.
+    pub skipped: u32,
+}
+
+/// A field of a structure, or those that share bytes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FieldShape {
+    /// Its name; of those that share bytes all of them.
+    pub name: String,
+    /// As it is spelled; of those that share bytes that of the first.
+    pub type_name: String,
+    /// From the structure's beginning.
+    pub offset: u32,
+    /// Its size.
+    pub bytes: u32,
+    /// Bit-fields, or members of a union.
+    pub is_shared: bool,
+}
+
+impl FieldShape {
+    /// Whether it holds a pointer to data.
+    pub fn leads_on(&self) -> bool {
+        const POINTERS: [&str; 8] = ["*", "&", "Box<", "NonNull<", "_ptr<", "Rc<", "Arc<", "Vec<"];
+        let is_function = self.type_name.contains("(*)") || self.type_name.contains("fn(");
+        !is_function && POINTERS.iter().any(|word| self.type_name.contains(word))
+    }
+}
+
+/// A line that accesses a structure.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct TouchingLine {
+    /// As the compiler was given it.
+    pub file: String,
+    /// From 1.
+    pub line: u32,
+    /// Where in the structure; none where the instruction does not say it by itself.
+    pub offset: Option<u32>,
+}
+
+/// A structure as it is declared.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StructureShape {
+    /// Its name.
+    pub name: String,
+    /// Its size.
+    pub bytes: u32,
+    /// Rust, or C for what is C or C++.
+    pub language: Language,
+    /// It is known by a `typedef`'s name.
+    pub is_alias: bool,
+    /// It is of the system's headers, or a library's of the language.
+    pub is_foreign: bool,
+    /// All of its members have names, and none goes on behind it.
+    pub is_plain: bool,
+    /// It has an atomic among its members.
+    pub has_atomics: bool,
+    /// Its members, by offset.
+    pub fields: Vec<FieldShape>,
+    /// Lines that access it, in order.
+    pub lines: Vec<TouchingLine>,
+}
+
+/// The structures of objects.
+#[derive(Clone, Debug, Default)]
+pub struct Structured {
+    /// Those that objects are of.
+    pub structures: Vec<StructureShape>,
+    /// By object; none where it is not known.
+    pub objects: Vec<Option<ObjectStructure>>,
+}
+
+/// What is known of objects so far.
+#[derive(Debug, Default)]
+pub(super) struct ObjectStructures {
+    /// By object.
+    contents: Vec<Content>,
+    /// Which sites access which structures; and by site the one that it accessed last.
+    touching: FxHashSet<(ElementId, u32)>,
+    last: Vec<ElementId>,
+}
+
+impl ObjectStructures {
+    /// What an access tells of the block that it is to.
+    pub(super) fn learn(&mut self, memory: &mut Memory<'_>, number: BlockNumber, (site, address): (u32, u64)) {
+        let block = memory.live.block(number);
+        let bytes = block.end - block.start;
+        if block.group != NO_GROUP
+            && let Some(learned) = memory.elements.learned(block.content, site, address - block.start, bytes)
+        {
+            memory.live.learn(number, learned);
+        }
+    }
+
+    /// A site accesses an object that has this in it now.
+    pub(super) fn access(&mut self, object: u32, content: Content, site: u32) {
+        if !is_object(object) {
+            return;
+        }
+        let (object, of_site) = (object as usize, site as usize);
+        if self.contents.len() <= object {
+            self.contents.resize(object + 1, Content::default());
+        }
+        self.contents[object] = content;
+        if self.last.len() <= of_site {
+            self.last.resize(of_site + 1, NO_ELEMENT);
+        }
+        let element = content.element();
+        if element != NO_ELEMENT && std::mem::replace(&mut self.last[of_site], element) != element {
+            self.touching.insert((element, site));
+        }
+    }
+
+    pub(super) fn finish(&self, program: &Program, blocks: &Blocks, objects: &[Object]) -> Structured {
+        let elements = blocks.elements();
+        let mut numbers = vec![None; elements.count() as usize];
+        let mut structured = Structured::default();
+        let mut of_elements = Vec::new();
+        for object in 0..objects.len() {
+            let content = self.contents.get(object).copied().unwrap_or_default();
+            let filled = match content.fit() {
+                Fit::None => None,
+                Fit::Whole => Some(Filled::One),
+                Fit::Repeats => Some(Filled::Array),
+                Fit::First | Fit::Open => Some(Filled::Otherwise),
+            };
+            structured.objects.push(filled.map(|filled| {
+                let element = content.element();
+                let structure = *numbers[element as usize].get_or_insert_with(|| {
+                    structured.structures.push(shape(elements.get(element), |of| elements.get(of)));
+                    of_elements.push(element);
+                    structured.structures.len() as u32 - 1
+                });
+                ObjectStructure { structure, filled, skipped: content.skipped() }
+            }));
+        }
+        for &(element, site) in &self.touching {
+            let Some(number) = numbers[element as usize] else { continue };
+            let (module, site) = program.site(SiteId(site));
+            let at = place(module, site);
+            if at.line == 0 || !is_own(&at) {
+                continue;
+            }
+            let is_by_name = module.name(site.structure) == elements.get(element).declaration.name;
+            let offset = site.offset_bytes.filter(|_| is_by_name);
+            structured.structures[number as usize].lines.push(TouchingLine { file: at.file, line: at.line, offset });
+        }
+        for structure in &mut structured.structures {
+            structure.lines.sort_unstable();
+            structure.lines.dedup();
+        }
+        structured
+    }
+}
+
+fn shape<'e>(element: &Element, of: impl Fn(ElementId) -> &'e Element) -> StructureShape {
+    let declaration = &element.declaration;
+    let field = |part: &Part| FieldShape {
+        name: part.name.clone(),
+        type_name: part.type_name.clone(),
+        offset: part.offset_bytes,
+        bytes: part.bytes,
+        is_shared: part.is_shared(),
+    };
+    let is_atomic = |part: &Part| {
+        part.type_name.starts_with("_Atomic") || part.made_of.iter().any(|inner| of(*inner).declaration.is_atomic())
+    };
+    StructureShape {
+        name: declaration.name.clone(),
+        bytes: declaration.bytes,
+        language: if declaration.is_rusts { Language::Rust } else { Language::C },
+        is_alias: declaration.is_alias,
+        is_foreign: declaration.is_foreign,
+        is_plain: declaration.is_plain(),
+        has_atomics: element.parts.iter().any(is_atomic),
+        fields: element.parts.iter().map(field).collect(),
+        lines: Vec::new(),
+    }
+}

@@ -1,0 +1,206 @@
+//! Where objects are once their elements have other sizes.
+//!
+//! Memory that was used for one object after the other still is: objects that began at one address do so again. What lay side by side
+//! still does, nearer by what each is smaller; what lay apart stays as far apart.
+//!
+//! ```text
+//!   as it is    ┌ a ┬ b ┐        ┌ c, then d ┐
+//!   part 0      ┌a┬b┐        ┌c, then d┐           part 1  likewise, elsewhere
+//! ```
+
+use std::collections::BTreeMap;
+
+use slimline_simulate::relaid::{PlacedObject, Relayout};
+
+use super::candidates::Candidate;
+use crate::full_trace::attributed::{address_space, own_address};
+use crate::full_trace::object_structures::{Filled, Structured};
+use crate::full_trace::objects::Object;
+use crate::object_layout::{ALIGNMENT, PLACE, block_spacing};
+
+/// Addresses that each part of each structure has for itself.
+const REGION_BYTES: u64 = 1 << 36;
+const REGIONS: u64 = PLACE >> 36;
+/// What is between two objects that lie side by side at most.
+const MOST_BETWEEN: u64 = 64;
+/// Blocks from this size on have pages of their own, in front of which the C library has as many bytes as [`ALIGNMENT`].
+const MAPPED_BYTES: u64 = 128 << 10;
+const PAGE_BYTES: u64 = 4096;
+
+/// The layouts that structures have in a replay: none where one stays as it is.
+pub type Chosen<'a> = [Option<&'a Candidate>];
+
+/// A part that has no room.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TooLarge;
+
+/// Objects of which some structures are laid out otherwise.
+///
+/// # Errors
+/// If a structure's objects need more than [`REGION_BYTES`], or there are too many parts.
+pub fn relayout(objects: &[Object], structured: &Structured, chosen: &Chosen<'_>) -> Result<Relayout, TooLarge> {
+    let mut relayout = Relayout { objects: Vec::with_capacity(objects.len()), ..Relayout::default() };
+    let layout_of: Vec<Option<u32>> = chosen
+        .iter()
+        .map(|chosen| {
+            let layout = chosen.as_ref()?;
+            relayout.layouts.push(layout.layout.clone());
+            Some(relayout.layouts.len() as u32 - 1)
+        })
+        .collect();
+    // By structure, process and start: the most elements, the end, and the objects there.
+    let mut slots: Vec<BTreeMap<(u32, u64), Slot>> = vec![BTreeMap::new(); chosen.len()];
+    for (number, object) in objects.iter().enumerate() {
+        let of = structured.objects.get(number).copied().flatten();
+        let start = address_of(object) + of.map_or(0, |of| u64::from(of.skipped));
+        let structure = of.map(|of| of.structure);
+        let layout = of.filter(|of| of.filled != Filled::Otherwise).and_then(|of| layout_of[of.structure as usize]);
+        relayout.objects.push(PlacedObject { layout, structure, start, bases: 0 });
+        if let (Some(_), Some(of)) = (layout, of) {
+            let bytes = object.bytes.saturating_sub(of.skipped.into());
+            let elements = bytes / u64::from(structured.structures[of.structure as usize].bytes.max(1));
+            let slot = slots[of.structure as usize].entry((object.process, object.start)).or_default();
+            slot.elements = slot.elements.max(elements);
+            slot.end = slot.end.max(object.start.saturating_add(object.bytes));
+            slot.objects.push(number as u32);
+        }
+    }
+    let mut region = 0;
+    for (candidate, slots) in chosen.iter().zip(&slots) {
+        let Some(candidate) = candidate else { continue };
+        let parts = candidate.layout.parts().len();
+        for slot in slots.values() {
+            for &object in &slot.objects {
+                relayout.objects[object as usize].bases = relayout.bases.len() as u32;
+            }
+            relayout.bases.resize(relayout.bases.len() + parts, 0);
+        }
+        for part in 0..parts {
+            place(&mut relayout, candidate, part, slots, region)?;
+            region += 1;
+        }
+    }
+    Ok(relayout)
+}
+
+/// Addresses that objects of one structure begin at, one after the other.
+#[derive(Clone, Debug, Default)]
+struct Slot {
+    elements: u64,
+    end: u64,
+    objects: Vec<u32>,
+}
+
+fn address_of(object: &Object) -> u64 {
+    own_address(object.start) ^ address_space(object.process)
+}
+
+fn place(
+    relayout: &mut Relayout,
+    candidate: &Candidate,
+    part: usize,
+    slots: &BTreeMap<(u32, u64), Slot>,
+    region: u64,
+) -> Result<(), TooLarge> {
+    if region >= REGIONS {
+        return Err(TooLarge);
+    }
+    // Pages that are mapped one after the other, so that regions do not begin in the same sets of all caches.
+    let begins = PLACE + region * REGION_BYTES + (37 * region + 1) * PAGE_BYTES;
+    let (mut at, mut before): (u64, Option<(u32, u64)>) = (begins, None);
+    for (&(process, start), slot) in slots {
+        let bytes = candidate.layout.bytes_of(part, slot.elements);
+        let gap = match before {
+            Some((of, end)) if of == process => start.saturating_sub(end),
+            _ => {
+                at = begins;
+                0
+            }
+        };
+        before = Some((process, slot.end));
+        if gap > MOST_BETWEEN {
+            at = at.saturating_add(gap);
+        }
+        let taken = if candidate.is_pool { bytes } else { block_spacing(bytes) };
+        at = match (candidate.align, candidate.is_pool) {
+            (0, true) => at.next_multiple_of(1 << bytes.trailing_zeros().min(ALIGNMENT.trailing_zeros())),
+            (0, false) if bytes >= MAPPED_BYTES => at.next_multiple_of(PAGE_BYTES) + ALIGNMENT,
+            (0, false) => at.next_multiple_of(ALIGNMENT),
+            (align, _) => at.next_multiple_of(align),
+        };
+        let base = at ^ address_space(process);
+        for &object in &slot.objects {
+            relayout.bases[relayout.objects[object as usize].bases as usize + part] = base;
+        }
+        at = at.saturating_add(taken);
+        if at - begins > REGION_BYTES / 2 {
+            return Err(TooLarge);
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::candidates::tests::structure;
+    use super::super::candidates::{Change, Objects, candidates};
+    use super::super::visits::Visits;
+    use super::*;
+    use crate::full_trace::object_structures::ObjectStructure;
+
+    fn object(start: u64, bytes: u64) -> Object {
+        Object { process: 0, start, bytes, sequence: 1, ordinal: 1, origin: 0, index: None }
+    }
+
+    fn of(filled: Filled) -> Option<ObjectStructure> {
+        Some(ObjectStructure { structure: 0, filled, skipped: 0 })
+    }
+
+    #[test]
+    fn nodes_stay_side_by_side_and_apart() {
+        // 56 bytes, of which the 40 in the middle are cold: 24 with a pointer to them.
+        let structure = structure(56, &[("key", 8), ("note", 40), ("next", 8)]);
+        let visits =
+            Visits { patterns: [(0b101, 1000)].into_iter().collect(), accesses: 2000, in_arrays: 0, most_elements: 1 };
+        let found = candidates(&structure, &visits, Objects { count: 100, otherwise: 0 }).unwrap();
+        let split = found.iter().find(|found| found.change == Change::HotCold).unwrap();
+        let objects =
+            [object(0x1000, 56), object(0x1040, 56), object(0x1000, 56), object(0x9000, 56), object(0x5000, 8)];
+        let structured = Structured {
+            structures: vec![structure],
+            objects: vec![of(Filled::One), of(Filled::One), of(Filled::One), of(Filled::One), None],
+        };
+        let relaid = relayout(&objects, &structured, &[Some(split)]).unwrap();
+        let at = |object: usize, part: usize| {
+            relaid.bases[relaid.objects[object].bases as usize + part] - PLACE - part as u64 * REGION_BYTES
+        };
+        let page = PAGE_BYTES;
+        // 24 bytes and a header are 32; what lay far away stays so.
+        assert_eq!(
+            [0, 1, 2, 3].map(|object| at(object, 0) - page),
+            [0, 32, 0, (64_u64 + 0x9000 - 0x1078).next_multiple_of(16)]
+        );
+        // 40 bytes and a header are 48.
+        assert_eq!([0, 1].map(|object| at(object, 1) - 38 * page), [0, 48]);
+        assert_eq!((relaid.objects[4].layout, relaid.objects[4].structure), (None, None));
+        let as_it_is = relayout(&objects, &structured, &[None]).unwrap();
+        assert_eq!((as_it_is.objects[1].layout, as_it_is.objects[1].structure), (None, Some(0)));
+    }
+
+    #[test]
+    fn what_has_no_room_is_said() {
+        let structure = structure(16, &[("a", 8), ("b", 8)]);
+        let visits = Visits {
+            patterns: [(1, 1000)].into_iter().collect(),
+            accesses: 1000,
+            in_arrays: 1000,
+            most_elements: 1000,
+        };
+        let found = candidates(&structure, &visits, Objects { count: 1, otherwise: 0 }).unwrap();
+        let split = found.iter().find(|found| found.change == Change::Split).unwrap();
+        let structured = Structured { structures: vec![structure], objects: vec![of(Filled::Array)] };
+        let of_size = |bytes| relayout(&[object(0x1000, bytes)], &structured, &[Some(split)]);
+        assert!(of_size(1 << 30).is_ok());
+        assert_eq!(of_size(1 << 40), Err(TooLarge));
+    }
+}

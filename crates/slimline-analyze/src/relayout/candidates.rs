@@ -1,0 +1,447 @@
+//! Layouts of a structure that may be better than the one that it has.
+
+use slimline_simulate::relaid::{MovedField, Part, StructureLayout};
+
+use super::visits::{Fields, MOST_FIELDS, Visits};
+use crate::fields::LINE_BYTES;
+use crate::full_trace::object_structures::{FieldShape, StructureShape};
+
+/// A field that fewer than this part of the visits use is cold.
+const COLD: f64 = 0.02;
+/// Affinities from which on fields belong together: each makes its own split.
+const THRESHOLDS: [f64; 3] = [0.25, 0.5, 0.8];
+/// Elements whose fields lie together in blocks: as many as a vector of four bytes each has.
+const LANES: u32 = 8;
+/// Alignment of most fields at the most.
+const MOST_ALIGN: u32 = 16;
+/// Size of a pointer.
+const POINTER_BYTES: u32 = 8;
+/// Arrays of fewer elements are not taken apart.
+const LEAST_ELEMENTS: u64 = 8;
+/// Structures larger than so many lines are not aligned to lines: it gains nothing.
+const MOST_ALIGNED_BYTES: u64 = 4 * LINE_BYTES;
+
+/// What a layout is, simplest to do first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Change {
+    /// The same fields in another order.
+    Reorder,
+    /// Elements begin at lines' beginnings, or two, four or more of them make a line: none crosses into another line.
+    Align,
+    /// Objects lie side by side, without what an allocator needs between them.
+    Pool,
+    /// Fields that are hardly used go behind a pointer.
+    HotCold,
+    /// Several arrays in the place of one.
+    Split,
+    /// An array for each field.
+    ArrayOfEach,
+    /// Blocks of some elements, in which each field of all of them lies together.
+    Blocks,
+}
+
+impl Change {
+    /// As reports call it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Reorder => "reorder",
+            Self::Align => "align",
+            Self::Pool => "pool",
+            Self::HotCold => "hot_cold_split",
+            Self::Split => "split",
+            Self::ArrayOfEach => "array_of_each",
+            Self::Blocks => "blocks",
+        }
+    }
+}
+
+/// A layout.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Candidate {
+    /// What it is.
+    pub change: Change,
+    /// Numbers of the fields of each part, in their order.
+    pub parts: Vec<Vec<usize>>,
+    /// The same for the replay.
+    pub layout: StructureLayout,
+    /// What its objects' first elements are aligned to; 0: as they were.
+    pub align: u64,
+    /// Whether objects lie side by side.
+    pub is_pool: bool,
+}
+
+/// Why no layout is tried.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Untouchable {
+    /// It is a library's.
+    Foreign,
+    /// It has one field.
+    OneField,
+    /// There is one object of it, or few.
+    Few,
+    /// Its objects have something behind the structure: an array without a length, or another structure.
+    Otherwise,
+    /// It has more fields than are told apart.
+    TooManyFields,
+}
+
+/// How its objects are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Objects {
+    /// How many there are.
+    pub count: u64,
+    /// Of these, those whose elements are not told apart.
+    pub otherwise: u64,
+}
+
+/// Layouts of a structure, simplest first.
+///
+/// # Errors
+/// Why none is tried.
+pub fn candidates(
+    structure: &StructureShape,
+    visits: &Visits,
+    objects: Objects,
+) -> Result<Vec<Candidate>, Untouchable> {
+    if structure.is_foreign {
+        return Err(Untouchable::Foreign);
+    }
+    if structure.fields.len() < 2 {
+        return Err(Untouchable::OneField);
+    }
+    if structure.fields.len() > MOST_FIELDS {
+        return Err(Untouchable::TooManyFields);
+    }
+    if objects.otherwise * 2 > objects.count {
+        return Err(Untouchable::Otherwise);
+    }
+    let are_in_arrays = visits.in_arrays * 2 > visits.accesses;
+    let elements = if are_in_arrays { visits.most_elements } else { objects.count };
+    if elements < LEAST_ELEMENTS {
+        return Err(Untouchable::Few);
+    }
+    let of = Of { structure, visits };
+    let mut found = Vec::new();
+    let order = of.by_use();
+    found.extend(of.one(Change::Reorder, &order, 0, false));
+    if !are_in_arrays {
+        found.extend(of.one(Change::Pool, &of.as_declared(), 0, true));
+    }
+    found.extend(of.aligned(&of.as_declared(), are_in_arrays));
+    found.extend(of.aligned(&order, are_in_arrays));
+    // Parts of elements that are found by pointers are found by one themselves: which place in an array it has nobody knows there.
+    let is_linked = !are_in_arrays || of.is_linked();
+    if is_linked {
+        found.extend(of.hot_cold(false));
+        if !are_in_arrays {
+            found.extend(of.hot_cold(true));
+        }
+    } else {
+        for threshold in THRESHOLDS {
+            found.extend(of.split(Change::Split, of.clusters(threshold)));
+        }
+        found.extend(of.split(Change::ArrayOfEach, (0..structure.fields.len()).map(|field| vec![field]).collect()));
+        found.extend(of.blocks());
+    }
+    let mut distinct: Vec<Candidate> = Vec::new();
+    for candidate in found {
+        let is_known = |known: &Candidate| {
+            known.layout == candidate.layout && (known.align, known.is_pool) == (candidate.align, candidate.is_pool)
+        };
+        if !distinct.iter().any(is_known) {
+            distinct.push(candidate);
+        }
+    }
+    distinct.sort_by_key(|candidate| candidate.change);
+    Ok(distinct)
+}
+
+/// Where fields are put one behind the other.
+struct Laid {
+    /// Field and offset.
+    fields: Vec<(usize, u32)>,
+    end: u32,
+    align: u32,
+}
+
+impl Laid {
+    fn bytes(&self) -> u32 {
+        self.end.next_multiple_of(self.align).max(1)
+    }
+}
+
+/// The alignment of a field: it lies at a multiple of what its place and size are both multiples of.
+fn alignment(field: &FieldShape) -> u32 {
+    1 << (field.offset | field.bytes).trailing_zeros().min(MOST_ALIGN.trailing_zeros()).min(
+        // Of what is no vector at most that of its largest member.
+        if field.bytes > 16 { 3 } else { 4 },
+    )
+}
+
+struct Of<'a> {
+    structure: &'a StructureShape,
+    visits: &'a Visits,
+}
+
+impl Of<'_> {
+    fn fields(&self) -> &[FieldShape] {
+        &self.structure.fields
+    }
+
+    fn as_declared(&self) -> Vec<usize> {
+        (0..self.fields().len()).collect()
+    }
+
+    /// Whether a field points to others of its structure.
+    fn is_linked(&self) -> bool {
+        let plain = crate::advise::definition::plain_name(&self.structure.name);
+        let names =
+            |type_name: &str| type_name.split(|c: char| !c.is_alphanumeric() && c != '_').any(|word| word == plain);
+        self.fields().iter().any(|field| field.leads_on() && names(&field.type_name))
+    }
+
+    fn used(&self, field: usize) -> u64 {
+        self.visits.with_any(1 << field)
+    }
+
+    fn is_cold(&self, field: usize) -> bool {
+        (self.used(field) as f64) < COLD * self.visits.count() as f64
+    }
+
+    /// What has to stay in front: a table of virtual functions, or a parent.
+    fn is_bound(&self, field: usize) -> bool {
+        let name = &self.fields()[field].name;
+        field == 0 && (name.starts_with("_vptr") || !self.structure.is_plain)
+    }
+
+    /// Fields that are used together: two groups are put together as long as all fields of one have so much affinity to all of the other
+    /// (complete linkage), those with most first.
+    fn clusters(&self, threshold: f64) -> Vec<Vec<usize>> {
+        let count = self.fields().len();
+        let affinity: Vec<Vec<f64>> =
+            (0..count).map(|one| (0..count).map(|other| self.visits.affinity(one, other)).collect()).collect();
+        let mut clusters: Vec<Vec<usize>> =
+            (0..count).filter(|field| !self.is_cold(*field)).map(|field| vec![field]).collect();
+        loop {
+            let between = |a: &[usize], b: &[usize]| {
+                a.iter()
+                    .flat_map(|&one| b.iter().map(move |&other| (one, other)))
+                    .fold(1.0, |least: f64, (one, other)| least.min(affinity[one][other]))
+            };
+            let mut best: Option<(f64, usize, usize)> = None;
+            for a in 0..clusters.len() {
+                for b in a + 1..clusters.len() {
+                    let tie = between(&clusters[a], &clusters[b]);
+                    if tie >= threshold && best.is_none_or(|(most, ..)| tie > most) {
+                        best = Some((tie, a, b));
+                    }
+                }
+            }
+            let Some((_, a, b)) = best else { break };
+            let other = clusters.remove(b);
+            clusters[a].extend(other);
+        }
+        let heat =
+            |cluster: &[usize]| self.visits.with_any(cluster.iter().fold(0, |all: Fields, field| all | 1 << field));
+        clusters.iter_mut().for_each(|cluster| cluster.sort_unstable());
+        clusters.sort_by(|a, b| heat(b).cmp(&heat(a)).then(a.cmp(b)));
+        let cold: Vec<usize> = (0..count).filter(|field| self.is_cold(*field)).collect();
+        clusters.extend((!cold.is_empty()).then_some(cold));
+        clusters
+    }
+
+    /// All fields, those that are used together side by side, most used first; what must stay in front stays there.
+    fn by_use(&self) -> Vec<usize> {
+        let mut order: Vec<usize> =
+            self.clusters(THRESHOLDS[1]).into_iter().flat_map(|cluster| self.closely(cluster)).collect();
+        order.sort_by_key(|field| !self.is_bound(*field));
+        order
+    }
+
+    /// Fields in an order that leaves no holes but behind the last.
+    fn closely(&self, mut fields: Vec<usize>) -> Vec<usize> {
+        fields.sort_by_key(|&field| std::cmp::Reverse(alignment(&self.fields()[field])));
+        fields
+    }
+
+    fn laid(&self, fields: &[usize]) -> Laid {
+        let mut laid = Laid { fields: Vec::new(), end: 0, align: 1 };
+        for &field in fields {
+            let of = &self.fields()[field];
+            let align = alignment(of);
+            let at = laid.end.next_multiple_of(align);
+            laid.fields.push((field, at));
+            (laid.end, laid.align) = (at + of.bytes, laid.align.max(align));
+        }
+        laid
+    }
+
+    /// Parts of these fields, each with as many bytes as it takes, or with `stride` in the place of those of the first.
+    fn candidate(
+        &self,
+        change: Change,
+        parts: Vec<Vec<usize>>,
+        lanes: u32,
+        (stride, link): (Option<u32>, bool),
+    ) -> Candidate {
+        let (mut moved, mut sizes, mut link_at) = (Vec::new(), Vec::new(), None);
+        for (number, fields) in parts.iter().enumerate() {
+            let mut laid = self.laid(fields);
+            if link && number == 0 {
+                let at = laid.end.next_multiple_of(POINTER_BYTES);
+                (laid.end, laid.align, link_at) = (at + POINTER_BYTES, laid.align.max(POINTER_BYTES), Some(at));
+            }
+            let bytes = if lanes > 1 {
+                laid.fields.iter().map(|(field, _)| self.fields()[*field].bytes).sum()
+            } else {
+                laid.bytes()
+            };
+            let mut packed = 0;
+            for &(field, at) in &laid.fields {
+                let of = &self.fields()[field];
+                // Fields of several lanes lie one behind the other, each as often as there are lanes.
+                let to = if lanes > 1 { packed } else { at };
+                packed += of.bytes;
+                let part = number as u32;
+                moved.push(MovedField { from: of.offset, bytes: of.bytes, part, to, leads_on: of.leads_on() });
+            }
+            sizes.push(Part { bytes: stride.filter(|_| number == 0).unwrap_or(bytes), lanes });
+        }
+        let layout = StructureLayout::new(self.structure.bytes, moved, sizes, link_at);
+        Candidate { change, parts, layout, align: 0, is_pool: false }
+    }
+
+    /// One structure with its fields in this order.
+    fn one(&self, change: Change, order: &[usize], align: u64, is_pool: bool) -> Option<Candidate> {
+        let candidate = self.candidate(change, vec![order.to_vec()], 1, (None, false));
+        let is_as_it_was = order.is_sorted() && candidate.layout.parts()[0].bytes == self.structure.bytes;
+        (is_pool || align > 0 || !is_as_it_was).then_some(Candidate { align, is_pool, ..candidate })
+    }
+
+    /// Elements of a size of which lines hold a whole number, or that is one of lines.
+    fn aligned(&self, order: &[usize], are_in_arrays: bool) -> Option<Candidate> {
+        let bytes = self.laid(order).bytes();
+        let line = LINE_BYTES as u32;
+        let stride = if bytes <= line { bytes.next_power_of_two() } else { bytes.next_multiple_of(line) };
+        if u64::from(bytes) > MOST_ALIGNED_BYTES {
+            return None;
+        }
+        let candidate = self.candidate(Change::Align, vec![order.to_vec()], 1, (Some(stride), false));
+        // Blocks of the heap are aligned each; elements of an array follow the first.
+        let align = if are_in_arrays { LINE_BYTES } else { u64::from(stride.min(line)) };
+        Some(Candidate { align, ..candidate })
+    }
+
+    /// What is hardly used behind a pointer.
+    fn hot_cold(&self, is_pool: bool) -> Option<Candidate> {
+        let (cold, hot): (Vec<usize>, Vec<usize>) =
+            self.as_declared().into_iter().partition(|field| self.is_cold(*field) && !self.is_bound(*field));
+        let cold_bytes: u32 = cold.iter().map(|field| self.fields()[*field].bytes).sum();
+        if hot.is_empty() || cold_bytes <= POINTER_BYTES {
+            return None;
+        }
+        let parts = vec![self.closely(hot), cold];
+        let candidate = self.candidate(Change::HotCold, parts, 1, (None, true));
+        (candidate.layout.parts()[0].bytes < self.structure.bytes).then_some(Candidate { is_pool, ..candidate })
+    }
+
+    /// An array for each of these.
+    fn split(&self, change: Change, parts: Vec<Vec<usize>>) -> Option<Candidate> {
+        (parts.len() > 1).then(|| self.candidate(change, parts, 1, (None, false)))
+    }
+
+    fn blocks(&self) -> Option<Candidate> {
+        Some(Candidate {
+            align: LINE_BYTES,
+            ..self.candidate(Change::Blocks, vec![self.closely(self.as_declared())], LANES, (None, false))
+        })
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use slimline_attribute::tables::Language;
+
+    use super::*;
+
+    /// Fields one behind the other, without holes.
+    pub(crate) fn structure(bytes: u32, fields: &[(&str, u32)]) -> StructureShape {
+        let mut offset = 0;
+        let fields = fields.iter().map(|&(name, bytes)| {
+            let type_name = if name == "next" { "struct node *" } else { "char []" }.to_owned();
+            offset += bytes;
+            FieldShape { name: name.to_owned(), type_name, offset: offset - bytes, bytes, is_shared: false }
+        });
+        StructureShape {
+            name: "struct node".to_owned(),
+            bytes,
+            language: Language::C,
+            is_alias: false,
+            is_foreign: false,
+            is_plain: true,
+            has_atomics: false,
+            fields: fields.collect(),
+            lines: Vec::new(),
+        }
+    }
+
+    fn visits(patterns: &[(Fields, u64)], are_in_arrays: bool) -> Visits {
+        let accesses = patterns.iter().map(|(_, count)| count).sum();
+        Visits {
+            patterns: patterns.iter().copied().collect(),
+            accesses,
+            in_arrays: if are_in_arrays { accesses } else { 0 },
+            most_elements: if are_in_arrays { 1000 } else { 1 },
+        }
+    }
+
+    const MANY: Objects = Objects { count: 1000, otherwise: 0 };
+
+    fn of_change(candidates: &[Candidate], change: Change) -> Vec<&Candidate> {
+        candidates.iter().filter(|candidate| candidate.change == change).collect()
+    }
+
+    #[test]
+    fn arrays_are_split_by_what_is_used_together() {
+        let structure = structure(32, &[("x", 8), ("y", 8), ("vx", 8), ("id", 8)]);
+        // x and vx together, y sometimes with them, id once.
+        let visits = visits(&[(0b101, 900), (0b111, 300), (0b1000, 1)], true);
+        let found = candidates(&structure, &visits, Objects { count: 1, otherwise: 0 }).unwrap();
+        let splits: Vec<_> = of_change(&found, Change::Split).into_iter().map(|of| of.parts.clone()).collect();
+        // y's affinity to x is 0.25.
+        assert_eq!(splits, [vec![vec![0, 1, 2], vec![3]], vec![vec![0, 2], vec![1], vec![3]]]);
+        let sizes = |of: &Candidate| of.layout.parts().iter().map(|part| part.bytes).collect::<Vec<_>>();
+        assert_eq!(sizes(of_change(&found, Change::Split)[1]), [16, 8, 8]);
+        assert_eq!(of_change(&found, Change::Reorder)[0].parts, [vec![0, 2, 1, 3]]);
+        assert_eq!(of_change(&found, Change::ArrayOfEach)[0].layout.parts().len(), 4);
+        let blocks = of_change(&found, Change::Blocks)[0].layout.parts()[0];
+        assert_eq!((blocks.bytes, blocks.lanes), (32, 8));
+        assert!(of_change(&found, Change::HotCold).is_empty() && of_change(&found, Change::Pool).is_empty());
+    }
+
+    #[test]
+    fn nodes_keep_what_is_hot() {
+        let structure = structure(56, &[("key", 8), ("note", 40), ("next", 8)]);
+        let visits = visits(&[(0b101, 1000), (0b010, 1)], false);
+        let found = candidates(&structure, &visits, MANY).unwrap();
+        let hot_cold = of_change(&found, Change::HotCold);
+        assert_eq!(hot_cold[0].parts, [vec![0, 2], vec![1]]);
+        let sizes: Vec<u32> = hot_cold[0].layout.parts().iter().map(|part| part.bytes).collect();
+        // Key, next and the pointer to the note, which has no alignment of more than 8.
+        assert_eq!(sizes, [24, 40]);
+        assert_eq!((hot_cold.len(), hot_cold[1].is_pool), (2, true));
+        assert_eq!(of_change(&found, Change::Align)[0].layout.parts()[0].bytes, 64);
+        assert!(of_change(&found, Change::Split).is_empty());
+    }
+
+    #[test]
+    fn what_is_left_alone() {
+        let (two, one) = (structure(16, &[("a", 8), ("b", 8)]), structure(8, &[("a", 8)]));
+        let visits = visits(&[(1, 10)], false);
+        let why = |structure: &StructureShape, objects| candidates(structure, &visits, objects).unwrap_err();
+        assert_eq!(why(&StructureShape { is_foreign: true, ..two.clone() }, MANY), Untouchable::Foreign);
+        assert_eq!(why(&one, MANY), Untouchable::OneField);
+        assert_eq!(why(&two, Objects { count: 2, otherwise: 0 }), Untouchable::Few);
+        assert_eq!(why(&two, Objects { count: 100, otherwise: 90 }), Untouchable::Otherwise);
+    }
+}

@@ -1,0 +1,175 @@
+//! The definitions of a layout.
+
+use std::fmt::Write as _;
+
+use slimline_attribute::tables::Language;
+
+use super::candidates::{Candidate, Change};
+use crate::advise::definition::{Form, plain_name};
+use crate::full_trace::object_structures::{FieldShape, StructureShape};
+
+/// Names of a part's fields that its own name is made of at most.
+const NAMED: usize = 2;
+
+/// The structures of a layout, in the program's language, and a comment on what else changes.
+pub fn definitions(structure: &StructureShape, candidate: &Candidate) -> String {
+    let form = Form { language: structure.language, is_alias: structure.is_alias };
+    let name = plain_name(&structure.name);
+    let lines =
+        |part: &[usize]| -> Vec<String> { part.iter().map(|field| line(form, &structure.fields[*field])).collect() };
+    let is_rust = structure.language == Language::Rust;
+    let mut code = String::new();
+    match candidate.change {
+        Change::Reorder | Change::Pool | Change::Align => {
+            if candidate.change == Change::Align && is_rust {
+                let _ = writeln!(code, "#[repr(align({}))]", alignment(candidate));
+            }
+            form.structure(&mut code, name, &lines(&candidate.parts[0]), None);
+        }
+        Change::HotCold => {
+            let cold = format!("{name}_cold");
+            form.structure(&mut code, &cold, &lines(&candidate.parts[1]), None);
+            form.structure(&mut code, name, &lines(&candidate.parts[0]), Some(&cold));
+        }
+        Change::Split | Change::ArrayOfEach => {
+            for part in &candidate.parts {
+                form.structure(&mut code, &format!("{name}_{}", part_name(structure, part)), &lines(part), None);
+            }
+        }
+        Change::Blocks => {
+            let lanes = candidate.layout.parts()[0].lanes;
+            let array = |field: &FieldShape| {
+                let own = &field.type_name;
+                let type_name = match own.find('[').filter(|_| !is_rust) {
+                    _ if is_rust => format!("[{own}; {lanes}]"),
+                    // Of arrays there is one for each lane.
+                    Some(at) => format!("{}[{lanes}]{}", &own[..at], &own[at..]),
+                    None => format!("{own}[{lanes}]"),
+                };
+                form.field(&type_name, &field.name)
+            };
+            let lines: Vec<String> = candidate.parts[0].iter().map(|field| array(&structure.fields[*field])).collect();
+            form.structure(&mut code, &format!("{name}_block"), &lines, None);
+        }
+    }
+    let _ = writeln!(code, "// {}", usage(structure, candidate, name));
+    code
+}
+
+fn line(form: Form, field: &FieldShape) -> String {
+    match field.is_shared {
+        // Bit-fields or a union's: their widths are not known here.
+        true => format!("/* {}: as they are declared */", field.name),
+        false => form.field(&field.type_name, &field.name),
+    }
+}
+
+fn alignment(candidate: &Candidate) -> u32 {
+    1 << candidate.layout.parts()[0].bytes.trailing_zeros().min(6)
+}
+
+fn part_name(structure: &StructureShape, part: &[usize]) -> String {
+    let names: Vec<&str> =
+        part.iter().map(|field| structure.fields[*field].name.split([',', ' ']).next().unwrap_or_default()).collect();
+    if names.len() > NAMED { format!("{}_etc", names[..NAMED].join("_")) } else { names.join("_") }
+}
+
+/// How the program uses it then.
+fn usage(structure: &StructureShape, candidate: &Candidate, name: &str) -> String {
+    let field = |part: usize| {
+        let field = candidate.parts.get(part).and_then(|part| part.first());
+        field.map_or("", |field| structure.fields[*field].name.split([',', ' ']).next().unwrap_or_default())
+    };
+    let is_rust = structure.language == Language::Rust;
+    match candidate.change {
+        Change::Reorder => {
+            "nothing else changes, but where its size, its layout or an initializer without names is relied on"
+                .to_owned()
+        }
+        Change::Align if is_rust => "nothing else changes".to_owned(),
+        Change::Align => {
+            let align = alignment(candidate);
+            format!(
+                "_Alignas({align}) on its first member (C++: struct alignas({align}) {name}); its blocks by aligned_alloc({align}, …), arrays too"
+            )
+        }
+        Change::Pool => format!(
+            "get them from a pool or arena: chunks of many {name}, handed out one behind the other (docs/tidy.md)"
+        ),
+        Change::HotCold if is_rust => format!("node.{0} becomes node.cold.{0}", field(1)),
+        Change::HotCold => {
+            let of_pool = if candidate.is_pool {
+                ", both parts from pools of their own"
+            } else {
+                ", the cold parts from an array or pool of their own"
+            };
+            format!("node->{0} becomes node->cold->{0}{of_pool}: side by side they would share lines", field(1))
+        }
+        Change::Split | Change::ArrayOfEach => {
+            let (array, part) = (if is_rust { "Vec" } else { "array" }, part_name(structure, &candidate.parts[0]));
+            format!("one {array} each: items[i].{0} becomes items_{part}[i].{0}", field(0))
+        }
+        Change::Blocks => {
+            let lanes = candidate.layout.parts()[0].lanes;
+            format!(
+                "items[i].{0} becomes items[i / {lanes}].{0}[i % {lanes}]: loops over whole blocks, with one over lanes inside",
+                field(0)
+            )
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::candidates::tests::structure;
+    use super::super::candidates::{Objects, candidates};
+    use super::super::visits::Visits;
+    use super::*;
+
+    fn all(structure: &StructureShape, in_arrays: u64) -> Vec<(Change, String)> {
+        let visits = Visits {
+            patterns: [(0b101, 1000), (0b010, 1)].into_iter().collect(),
+            accesses: 2000,
+            in_arrays,
+            most_elements: 100,
+        };
+        let found = candidates(structure, &visits, Objects { count: 100, otherwise: 0 }).unwrap();
+        found.iter().map(|of| (of.change, definitions(structure, of))).collect()
+    }
+
+    fn first(all: &[(Change, String)], change: Change) -> &str {
+        &all.iter().find(|(of, _)| *of == change).unwrap().1
+    }
+
+    #[test]
+    fn each_change_of_nodes_has_its_definitions() {
+        let all = all(&structure(56, &[("key", 8), ("note", 40), ("next", 8)]), 0);
+        assert_eq!(
+            first(&all, Change::Reorder),
+            "struct node {\n    char key[];\n    struct node *next;\n    char note[];\n};\n\
+             // nothing else changes, but where its size, its layout or an initializer without names is relied on\n"
+        );
+        assert_eq!(
+            first(&all, Change::HotCold),
+            "struct node_cold {\n    char note[];\n};\n\
+             struct node {\n    char key[];\n    struct node *next;\n    struct node_cold *cold;\n};\n\
+             // node->note becomes node->cold->note, the cold parts from an array or pool of their own: side by side \
+             they would share lines\n"
+        );
+        assert!(first(&all, Change::Align).contains("_Alignas(64) on its first member"));
+        assert!(first(&all, Change::Pool).contains("chunks of many node, handed out one behind the other"));
+    }
+
+    #[test]
+    fn each_change_of_arrays_has_its_definitions() {
+        let all = all(&structure(24, &[("x", 8), ("y", 8), ("z", 8)]), 2000);
+        assert_eq!(
+            first(&all, Change::Split),
+            "struct node_x_z {\n    char x[];\n    char z[];\n};\nstruct node_y {\n    char y[];\n};\n\
+             // one array each: items[i].x becomes items_x_z[i].x\n"
+        );
+        assert_eq!(first(&all, Change::ArrayOfEach).matches("struct").count(), 3);
+        assert!(first(&all, Change::Blocks).contains("char x[8][];\n"));
+        assert!(first(&all, Change::Blocks).contains("items[i / 8].x[i % 8]"));
+    }
+}

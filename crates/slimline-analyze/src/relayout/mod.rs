@@ -1,0 +1,109 @@
+//! Which layout structures should have, by trying some on all that a program accessed.
+//!
+//! Sampled sessions predict a gain ([`advise`](crate::advise)); full traces can prove it. A pass over the trace tells which fields of one
+//! element are used together ([`visits`]), which makes layouts that may be better ([`candidates`]). Objects are put where an allocator
+//! would have them then ([`addresses`]), and each layout is replayed through the simulated machine. What is told is what came of that.
+
+pub mod addresses;
+pub mod candidates;
+mod code;
+pub mod search;
+pub mod visits;
+
+use slimline_simulate::relaid::structure_key;
+use slimline_simulate::waiting::{EXPECTED, Times, Waited};
+
+pub use self::code::definitions;
+
+/// Part of the time that a layout must save to be advised.
+pub const WORTH_IT: f64 = 0.02;
+/// Of layouts that save nearly as much as the best the simplest is advised: so much of it must be saved.
+pub const NEARLY: f64 = 0.9;
+
+/// What a program took with some layouts: what is needed to compare.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Taken {
+    /// Cycles of all threads.
+    pub times: Times,
+    /// Lines that the first level did not have.
+    pub first_misses: u64,
+    /// Lines that memory served.
+    pub memory_lines: u64,
+}
+
+impl Taken {
+    /// As a machine made it.
+    pub fn of(waited: &Waited) -> Self {
+        let total = waited.outcome.total();
+        let path = waited.outcome.machine().path(false);
+        let misses = |cache: Option<&usize>| cache.map_or(0, |&cache| total.misses[cache].total());
+        Self { times: waited.times, first_misses: misses(path.first()), memory_lines: misses(path.last()) }
+    }
+}
+
+/// Run time with another layout by that with the one that there is.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct TimeRatio {
+    /// If misses come one after the other and the program computes little, or all at once and it computes a lot: the lesser of these.
+    pub low: f64,
+    /// As the model of waiting has it.
+    pub expected: f64,
+    /// The greater of these.
+    pub high: f64,
+}
+
+impl TimeRatio {
+    /// Of what was taken with each.
+    pub fn of(after: &Taken, before: &Taken) -> Self {
+        let ratio = |time: fn(&Times) -> f64| match time(&before.times) {
+            0.0 => 1.0,
+            before => time(&after.times) / before,
+        };
+        let all = [ratio(|times| times.expected), ratio(|times| times.least), ratio(|times| times.most)];
+        let [expected, ..] = all;
+        Self { low: all.into_iter().fold(expected, f64::min), expected, high: all.into_iter().fold(expected, f64::max) }
+    }
+
+    /// Part of the time that is saved.
+    pub fn saved(&self) -> f64 {
+        1.0 - self.expected
+    }
+}
+
+/// Part of the time that a structure takes to which there are so many accesses of `all`: of work and waiting, the sum of what both take.
+pub fn share(waited: &Waited, structure: u32, (accesses, all): (u64, u64)) -> f64 {
+    let keys = [structure_key(structure, false), structure_key(structure, true)];
+    let waits: f64 = keys.iter().filter_map(|key| waited.keys.get(*key as usize)).sum();
+    let time = |accesses: u64, waits: f64| (accesses as f64).mul_add(EXPECTED.work_cycles, waits);
+    let whole = time(all, waited.keys.iter().sum());
+    if whole > 0.0 { time(accesses, waits) / whole } else { 0.0 }
+}
+
+/// Which of these is advised, by what each saves, simplest first; none where none is [`WORTH_IT`].
+pub fn best(ratios: &[TimeRatio]) -> Option<usize> {
+    let most = ratios.iter().map(TimeRatio::saved).fold(0.0, f64::max);
+    (most >= WORTH_IT).then(|| ratios.iter().position(|ratio| ratio.saved() >= most * NEARLY)).flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ratios_have_two_ends() {
+        let taken = |least, expected, most| Taken { times: Times { least, expected, most }, ..Taken::default() };
+        let ratio = TimeRatio::of(&taken(90.0, 200.0, 600.0), &taken(100.0, 400.0, 2000.0));
+        assert_eq!((ratio.low, ratio.expected, ratio.high), (0.3, 0.5, 0.9));
+        assert_eq!(TimeRatio::of(&Taken::default(), &Taken::default()).expected, 1.0);
+    }
+
+    #[test]
+    fn the_simplest_that_saves_nearly_as_much_is_advised() {
+        let ratios = |saved: &[f64]| -> Vec<TimeRatio> {
+            saved.iter().map(|saved| TimeRatio { low: 0.0, expected: 1.0 - saved, high: 1.0 }).collect()
+        };
+        assert_eq!(best(&ratios(&[0.1, 0.46, 0.5])), Some(1));
+        assert_eq!(best(&ratios(&[-0.3, 0.01])), None);
+        assert_eq!(best(&[]), None);
+    }
+}

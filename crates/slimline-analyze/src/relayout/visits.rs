@@ -1,0 +1,244 @@
+//! Which fields of an element are used together.
+//!
+//! A *visit* is what a thread does with one element before it goes to many others: to compare two elements it goes to and fro. So each
+//! thread has the [`OPEN`] elements of a structure that it was at last; a visit ends when another element takes its place.
+
+use rustc_hash::FxHashMap;
+use slimline_simulate::access::{Access, AccessKind, Consumer, Located};
+use slimline_simulate::relocated::is_object;
+
+use crate::full_trace::object_structures::{Filled, ObjectStructure, StructureShape, Structured};
+
+/// Elements of a structure that a thread is at, at a time.
+const OPEN: usize = 4;
+/// Fields that are told apart; those behind them count as the last.
+pub const MOST_FIELDS: usize = 128;
+/// Elements that one access is seen to touch at most: a copy of all of them says nothing of what is used together.
+const MOST_ELEMENTS: u64 = 16;
+
+/// Fields, by bits.
+pub type Fields = u128;
+
+/// How elements of a structure are visited.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Visits {
+    /// By the fields that were used: how often.
+    pub patterns: FxHashMap<Fields, u64>,
+    /// Accesses to it; copies of many elements at once are one.
+    pub accesses: u64,
+    /// Those to elements of arrays.
+    pub in_arrays: u64,
+    /// The most elements that one object had, as far as they were accessed.
+    pub most_elements: u64,
+}
+
+impl Visits {
+    /// All visits.
+    pub fn count(&self) -> u64 {
+        self.patterns.values().sum()
+    }
+
+    /// Visits that used all of these fields.
+    pub fn with_all(&self, fields: Fields) -> u64 {
+        self.patterns.iter().filter(|(of, _)| **of & fields == fields).map(|(_, count)| count).sum()
+    }
+
+    /// Visits that used any of these.
+    pub fn with_any(&self, fields: Fields) -> u64 {
+        self.patterns.iter().filter(|(of, _)| **of & fields != 0).map(|(_, count)| count).sum()
+    }
+
+    /// How much two fields are used together: of the visits that used either, those that used both.
+    pub fn affinity(&self, one: usize, other: usize) -> f64 {
+        let (one, other): (Fields, Fields) = (1 << one, 1 << other);
+        match self.with_any(one | other) {
+            0 => 0.0,
+            either => self.with_all(one | other) as f64 / either as f64,
+        }
+    }
+
+    /// The most frequent patterns, and how often each was; of equal ones the lower fields first.
+    pub fn most_frequent(&self, rows: usize) -> Vec<(Fields, u64)> {
+        let mut patterns: Vec<(Fields, u64)> = self.patterns.iter().map(|(fields, count)| (*fields, *count)).collect();
+        patterns.sort_unstable_by(|a, b| b.1.cmp(&a.1).then(a.0.cmp(&b.0)));
+        patterns.truncate(rows);
+        patterns
+    }
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Open {
+    element: Option<(u32, u64)>,
+    fields: Fields,
+    /// When it was last accessed.
+    last: u64,
+}
+
+/// A structure, as accesses see it.
+#[derive(Debug)]
+struct Shape {
+    bytes: u64,
+    /// By byte; none of paddings.
+    field_of: Vec<Option<u8>>,
+}
+
+impl Shape {
+    fn of(structure: &StructureShape) -> Self {
+        let mut field_of = vec![None; structure.bytes as usize];
+        for (number, field) in structure.fields.iter().enumerate() {
+            let (from, to) = (field.offset as usize, (field.offset + field.bytes) as usize);
+            let number = number.min(MOST_FIELDS - 1) as u8;
+            let to = to.min(field_of.len());
+            field_of[from.min(to)..to].fill(Some(number));
+        }
+        Self { bytes: u64::from(structure.bytes.max(1)), field_of }
+    }
+
+    /// The fields of some bytes of one element.
+    fn fields(&self, from: u64, to: u64) -> Fields {
+        let bytes = &self.field_of[from as usize..to as usize];
+        bytes.iter().flatten().fold(0, |fields, number| fields | 1 << number)
+    }
+}
+
+/// Takes visits of elements in; keys of accesses are numbers of objects.
+#[derive(Debug)]
+pub struct Visiting<'a> {
+    structured: &'a Structured,
+    /// By object: the address of its first element.
+    starts: &'a [u64],
+    shapes: Vec<Shape>,
+    visits: Vec<Visits>,
+    /// By thread, then structure.
+    open: Vec<Vec<[Open; OPEN]>>,
+    /// All accesses.
+    accesses: u64,
+}
+
+impl<'a> Visiting<'a> {
+    /// Of these objects.
+    pub fn new(structured: &'a Structured, starts: &'a [u64]) -> Self {
+        Self {
+            structured,
+            starts,
+            shapes: structured.structures.iter().map(Shape::of).collect(),
+            visits: vec![Visits::default(); structured.structures.len()],
+            open: Vec::new(),
+            accesses: 0,
+        }
+    }
+
+    /// By structure, and how many accesses there were to anything.
+    pub fn finish(mut self) -> (Vec<Visits>, u64) {
+        for of_thread in &self.open {
+            for (structure, open) in of_thread.iter().enumerate() {
+                for open in open.iter().filter(|open| open.fields != 0) {
+                    *self.visits[structure].patterns.entry(open.fields).or_default() += 1;
+                }
+            }
+        }
+        (self.visits, self.accesses)
+    }
+
+    fn one(&mut self, access: &Access) {
+        if access.kind == AccessKind::Fetch {
+            return;
+        }
+        self.accesses += 1;
+        let Some(&Some(ObjectStructure { structure, filled, .. })) =
+            is_object(access.key).then(|| self.structured.objects.get(access.key as usize)).flatten()
+        else {
+            return;
+        };
+        let (shape, visits) = (&self.shapes[structure as usize], &mut self.visits[structure as usize]);
+        visits.accesses += 1;
+        visits.in_arrays += u64::from(filled == Filled::Array);
+        let Some(delta) = access.address.checked_sub(self.starts[access.key as usize]) else { return };
+        let end = delta + u64::from(access.bytes.max(1));
+        let (first, last) = (delta / shape.bytes, (end - 1) / shape.bytes);
+        visits.most_elements = visits.most_elements.max(last + 1);
+        if last - first >= MOST_ELEMENTS {
+            return;
+        }
+        let thread = access.thread as usize;
+        if self.open.len() <= thread {
+            self.open.resize(thread + 1, Vec::new());
+        }
+        let of_thread = &mut self.open[thread];
+        if of_thread.len() <= structure as usize {
+            of_thread.resize(structure as usize + 1, [Open::default(); OPEN]);
+        }
+        let open = &mut of_thread[structure as usize];
+        for index in first..=last {
+            let begin = index * shape.bytes;
+            let from = delta.max(begin) - begin;
+            let to = (end - begin).min(shape.bytes);
+            let fields = shape.fields(from, to);
+            let element = Some((access.key, index));
+            let now = visits.accesses;
+            if let Some(known) = open.iter_mut().find(|open| open.element == element) {
+                (known.fields, known.last) = (known.fields | fields, now);
+                continue;
+            }
+            let Some(oldest) = open.iter_mut().min_by_key(|open| open.last) else { continue };
+            if oldest.fields != 0 {
+                *visits.patterns.entry(oldest.fields).or_default() += 1;
+            }
+            *oldest = Open { element, fields, last: now };
+        }
+    }
+}
+
+impl Consumer for Visiting<'_> {
+    fn take(&mut self, accesses: &[Access]) {
+        accesses.iter().for_each(|access| self.one(access));
+    }
+
+    fn locate(&mut self, _: &Located<'_>) {}
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::candidates::tests::structure;
+    use super::*;
+
+    #[test]
+    fn visits_are_of_one_element() {
+        // {a b c d} of 8 bytes each: a and b of each element in turn, then all of c.
+        let structured = Structured {
+            structures: vec![structure(32, &[("a", 8), ("b", 8), ("c", 8), ("d", 8)])],
+            objects: vec![Some(ObjectStructure { structure: 0, filled: Filled::Array, skipped: 0 })],
+        };
+        let starts = [0x1000];
+        let mut visiting = Visiting::new(&structured, &starts);
+        let load = |address, bytes| Access { address, key: 0, bytes, thread: 0, kind: AccessKind::Load };
+        for element in 0..10 {
+            visiting.take(&[load(0x1000 + 32 * element, 8), load(0x1008 + 32 * element, 8)]);
+        }
+        for element in 0..10 {
+            visiting.take(&[load(0x1010 + 32 * element, 8)]);
+        }
+        // A copy of all says nothing; one of two elements does.
+        visiting.take(&[load(0x1000, 32 * 20), load(0x1000 + 19 * 32, 64)]);
+        let (visits, accesses) = visiting.finish();
+        assert_eq!(accesses, 32);
+        let visits = &visits[0];
+        assert_eq!(visits.most_frequent(9), [(0b11, 10), (0b100, 10), (0b1111, 2)]);
+        assert_eq!((visits.count(), visits.accesses, visits.in_arrays, visits.most_elements), (22, 32, 32, 21));
+        assert_eq!([visits.affinity(0, 1), visits.affinity(0, 2), visits.affinity(3, 3)], [1.0, 2.0 / 22.0, 1.0]);
+    }
+
+    /// Two elements in turn, as to compare them, are a visit each.
+    #[test]
+    fn who_goes_to_and_fro_stays() {
+        let structured = Structured {
+            structures: vec![structure(16, &[("a", 8), ("b", 8)])],
+            objects: vec![Some(ObjectStructure { structure: 0, filled: Filled::One, skipped: 0 }); 2],
+        };
+        let starts = [0x1000, 0x2000];
+        let mut visiting = Visiting::new(&structured, &starts);
+        let load = |address, key| Access { address, key, bytes: 8, thread: 0, kind: AccessKind::Load };
+        visiting.take(&[load(0x1000, 0), load(0x2000, 1), load(0x1008, 0), load(0x2008, 1)]);
+        assert_eq!(visiting.finish().0[0].most_frequent(9), [(0b11, 2)]);
+    }
+}

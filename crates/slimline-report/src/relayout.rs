@@ -1,0 +1,352 @@
+//! Which layouts structures should have, as tried on a trace, for `slimline advise TRACE`.
+
+use serde::Serialize;
+use slimline_analyze::full_trace::object_structures::{FieldShape, StructureShape, Structured, TouchingLine};
+use slimline_analyze::full_trace::objects::{Object, ObjectOrigin};
+use slimline_analyze::relayout::candidates::{Candidate, Untouchable};
+use slimline_analyze::relayout::search::Searched;
+use slimline_analyze::relayout::visits::Visits;
+use slimline_analyze::relayout::{Taken, TimeRatio, definitions};
+use slimline_simulate::machine::Machine;
+
+use crate::full_trace::known;
+use crate::simulation::AccessTrace;
+
+/// Version of the JSON. 1: the first.
+pub const RELAYOUT_SCHEMA: u32 = 1;
+/// Patterns of fields that are told of a structure.
+const MOST_PATTERNS: usize = 5;
+
+/// Everything `slimline advise TRACE` shows, and its JSON.
+#[derive(Clone, Debug, Serialize)]
+pub struct RelayoutReport {
+    /// [`RELAYOUT_SCHEMA`].
+    pub schema: u32,
+    /// What was read.
+    pub trace: AccessTrace,
+    /// The simulated machine.
+    pub machine: String,
+    /// All accesses.
+    pub accesses: u64,
+    /// Structures that take most of the time, that first.
+    pub structures: Vec<StructureRow>,
+    /// All that is advised together; none where nothing is.
+    pub together: Option<PredictedRow>,
+}
+
+/// A structure, and what was tried of it.
+#[derive(Clone, Debug, Serialize)]
+pub struct StructureRow {
+    /// Its name.
+    pub name: String,
+    /// Its size.
+    pub bytes: u32,
+    /// Part of the program's time, as predicted.
+    pub share: f64,
+    /// Accesses to it.
+    pub accesses: u64,
+    /// Objects of it, and their bytes.
+    pub objects: u64,
+    /// See there.
+    pub object_bytes: u64,
+    /// Where most of them are allocated, as `file:line`; none of variables.
+    pub allocated_at: Option<String>,
+    /// Its fields.
+    pub fields: Vec<FieldRow>,
+    /// Visits of elements.
+    pub visits: u64,
+    /// Which fields a visit uses, most frequent first.
+    pub patterns: Vec<PatternRow>,
+    /// What is advised; none where it should be left alone.
+    pub advice: Option<AdvisedRow>,
+    /// Why it should be left alone, in words.
+    pub reason: Option<String>,
+    /// All layouts that were tried.
+    pub tried: Vec<TriedRow>,
+}
+
+/// A field.
+#[derive(Clone, Debug, Serialize)]
+pub struct FieldRow {
+    /// Its name.
+    pub name: String,
+    /// Its type.
+    #[serde(rename = "type")]
+    pub type_name: String,
+    /// From the structure's beginning.
+    pub offset: u32,
+    /// Its size.
+    pub bytes: u32,
+    /// Part of the visits that use it.
+    pub used: f64,
+}
+
+/// Fields that visits use together.
+#[derive(Clone, Debug, Serialize)]
+pub struct PatternRow {
+    /// Their names.
+    pub fields: Vec<String>,
+    /// Part of the visits.
+    pub share: f64,
+}
+
+/// What was predicted.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct PredictedRow {
+    /// Run time by that of the program as it is.
+    pub time_ratio: f64,
+    /// The least that it may be.
+    pub time_ratio_low: f64,
+    /// The most.
+    pub time_ratio_high: f64,
+    /// Lines that the first level did not have, by those of the program as it is; none where there were none.
+    pub first_misses_ratio: Option<f64>,
+    /// Lines that memory served, likewise.
+    pub memory_lines_ratio: Option<f64>,
+}
+
+impl PredictedRow {
+    fn of(after: &Taken, before: &Taken) -> Self {
+        let TimeRatio { low, expected, high } = TimeRatio::of(after, before);
+        let ratio = |of: fn(&Taken) -> u64| (of(before) > 0).then(|| of(after) as f64 / of(before) as f64);
+        Self {
+            time_ratio: expected,
+            time_ratio_low: low,
+            time_ratio_high: high,
+            first_misses_ratio: ratio(|taken| taken.first_misses),
+            memory_lines_ratio: ratio(|taken| taken.memory_lines),
+        }
+    }
+}
+
+/// A layout that was tried.
+#[derive(Clone, Debug, Serialize)]
+pub struct TriedRow {
+    /// `reorder`, `align`, `pool`, `hot_cold_split`, `split`, `array_of_each` or `blocks`.
+    pub change: &'static str,
+    /// Names of the fields of each part.
+    pub parts: Vec<Vec<String>>,
+    /// Bytes of each part of an element.
+    pub part_bytes: Vec<u32>,
+    /// Whether objects lie side by side, as in a pool.
+    pub is_pool: bool,
+    /// Run time by that of the program as it is, by a part of the accesses.
+    pub time_ratio: f64,
+}
+
+/// What is advised.
+#[derive(Clone, Debug, Serialize)]
+pub struct AdvisedRow {
+    /// What it is.
+    #[serde(flatten)]
+    pub layout: TriedRow,
+    /// In a sentence.
+    pub title: String,
+    /// With this change alone, by a replay of all accesses.
+    pub predicted: PredictedRow,
+    /// What to mind.
+    pub cautions: Vec<String>,
+    /// The new definitions.
+    pub code: String,
+    /// Lines that access fields that move, as `file:line`.
+    pub touched_lines: Vec<String>,
+}
+
+/// What a report is made of besides.
+#[derive(Clone, Copy, Debug)]
+pub struct Facts<'a> {
+    /// The simulated machine.
+    pub machine: &'a Machine,
+    /// The structures of objects.
+    pub structured: &'a Structured,
+    /// What allocates objects.
+    pub origins: &'a [ObjectOrigin],
+    /// All objects.
+    pub objects: &'a [Object],
+    /// By structure.
+    pub visits: &'a [Visits],
+}
+
+impl RelayoutReport {
+    /// Of what was searched; `before` is what the program took as it is, `together` with all that is advised.
+    pub fn new(
+        trace: AccessTrace,
+        facts: &Facts<'_>,
+        searched: &[Searched],
+        (accesses, before, together): (u64, Taken, Option<Taken>),
+    ) -> Self {
+        Self {
+            schema: RELAYOUT_SCHEMA,
+            trace,
+            machine: facts.machine.name.clone(),
+            accesses,
+            structures: searched.iter().map(|of| row(facts, of, &before)).collect(),
+            together: together.map(|together| PredictedRow::of(&together, &before)),
+        }
+    }
+
+    /// As JSON.
+    pub fn json(&self) -> String {
+        crate::pretty(self)
+    }
+}
+
+fn row(facts: &Facts<'_>, searched: &Searched, before: &Taken) -> StructureRow {
+    let shape = &facts.structured.structures[searched.structure as usize];
+    let visits = &facts.visits[searched.structure as usize];
+    let all = visits.count();
+    let part = |count: u64| if all > 0 { count as f64 / all as f64 } else { 0.0 };
+    let field = |(number, field): (usize, &FieldShape)| FieldRow {
+        name: field.name.clone(),
+        type_name: field.type_name.clone(),
+        offset: field.offset,
+        bytes: field.bytes,
+        used: part(visits.with_any(1 << number.min(127))),
+    };
+    let names = |fields: u128| {
+        let used = shape.fields.iter().enumerate().filter(|(number, _)| *number < 128 && fields & (1 << number) != 0);
+        used.map(|(_, field)| field.name.clone()).collect()
+    };
+    let patterns = visits.most_frequent(MOST_PATTERNS).into_iter();
+    let (object_bytes, allocated_at) = objects(facts, searched.structure);
+    let tried =
+        |tried: &slimline_analyze::relayout::search::Tried| layout_row(shape, &tried.candidate, tried.ratio.expected);
+    let advice = searched.advised().zip(searched.confirmed).map(|(advised, taken)| AdvisedRow {
+        layout: tried(advised),
+        title: title(shape, &advised.candidate),
+        predicted: PredictedRow::of(&taken, before),
+        cautions: cautions(shape),
+        code: definitions(shape, &advised.candidate),
+        touched_lines: touched_lines(shape, &advised.candidate),
+    });
+    StructureRow {
+        name: shape.name.clone(),
+        bytes: shape.bytes,
+        share: searched.share,
+        accesses: searched.accesses,
+        objects: searched.objects.count,
+        object_bytes,
+        allocated_at,
+        fields: shape.fields.iter().enumerate().map(field).collect(),
+        visits: all,
+        patterns: patterns.map(|(fields, count)| PatternRow { fields: names(fields), share: part(count) }).collect(),
+        reason: advice.is_none().then(|| reason(searched)),
+        advice,
+        tried: searched.tried.iter().map(tried).collect(),
+    }
+}
+
+/// Bytes of a structure's objects, and where most of these are allocated.
+fn objects(facts: &Facts<'_>, structure: u32) -> (u64, Option<String>) {
+    let mut of_origin: Vec<u64> = vec![0; facts.origins.len()];
+    for (object, of) in facts.objects.iter().zip(&facts.structured.objects) {
+        if of.is_some_and(|of| of.structure == structure)
+            && let Some(bytes) = of_origin.get_mut(object.origin as usize)
+        {
+            *bytes += object.bytes;
+        }
+    }
+    let most = of_origin.iter().enumerate().max_by_key(|(_, bytes)| **bytes);
+    let place = most.map(|(origin, _)| &facts.origins[origin].allocated_at);
+    let line = place.filter(|place| place.line > 0).map(|place| format!("{}:{}", place.file, place.line));
+    (of_origin.iter().sum(), line)
+}
+
+fn layout_row(shape: &StructureShape, candidate: &Candidate, time_ratio: f64) -> TriedRow {
+    let names = |part: &Vec<usize>| part.iter().map(|field| shape.fields[*field].name.clone()).collect();
+    TriedRow {
+        change: candidate.change.name(),
+        parts: candidate.parts.iter().map(names).collect(),
+        part_bytes: candidate.layout.parts().iter().map(|part| part.bytes).collect(),
+        is_pool: candidate.is_pool,
+        time_ratio,
+    }
+}
+
+fn title(shape: &StructureShape, candidate: &Candidate) -> String {
+    use slimline_analyze::relayout::candidates::Change;
+
+    let name = known(&shape.name).unwrap_or_else(|| "the structure".to_owned());
+    let part = |part: &Vec<usize>| {
+        let names: Vec<&str> = part.iter().map(|field| shape.fields[*field].name.as_str()).collect();
+        format!("{{{}}}", names.join(" "))
+    };
+    let parts = candidate.parts.iter().map(part).collect::<Vec<_>>().join(" ");
+    let bytes = candidate.layout.parts()[0].bytes;
+    match candidate.change {
+        Change::Reorder => format!("Reorder {name} as {parts}: {bytes} bytes in the place of {}", shape.bytes),
+        Change::Align => {
+            format!("Align {name} to {bytes} bytes, so that no element crosses into another line than it must")
+        }
+        Change::Pool => format!("Allocate {name} from a pool, side by side"),
+        Change::HotCold => {
+            let cold = candidate.parts.get(1).map(part).unwrap_or_default();
+            let pool = if candidate.is_pool { ", and allocate both parts from pools" } else { "" };
+            format!("Move {cold} of {name} behind a pointer{pool}: {bytes} bytes stay")
+        }
+        Change::Split => format!("Split {name} into {parts}"),
+        Change::ArrayOfEach => format!("Make an array of each field of {name}"),
+        Change::Blocks => {
+            let lanes = candidate.layout.parts()[0].lanes;
+            format!("Make blocks of {lanes} elements of {name}, each field of them together")
+        }
+    }
+}
+
+/// What to mind where a structure changes, as far as its declaration tells.
+fn cautions(shape: &StructureShape) -> Vec<String> {
+    let mut cautions = Vec::new();
+    if shape.has_atomics {
+        cautions.push("it has atomics: other threads' stores to their line cost whatever else is on it".to_owned());
+    }
+    if shape.fields.iter().any(|field| field.is_shared) {
+        cautions.push("bit-fields and members of unions move together".to_owned());
+    }
+    let is_packed = |field: &FieldShape| {
+        field.bytes.is_power_of_two()
+            && field.bytes <= 8
+            && !field.is_shared
+            && !field.offset.is_multiple_of(field.bytes)
+            && !field.type_name.contains('[')
+    };
+    if shape.fields.iter().any(is_packed) {
+        cautions.push("it looks packed: its layout may be a file's, a device's or a protocol's".to_owned());
+    }
+    if !shape.is_plain {
+        cautions.push("it has a parent, or members without a name, which stay together".to_owned());
+    }
+    cautions
+}
+
+/// Lines that access a field that leaves its structure, or the place that it has there.
+fn touched_lines(shape: &StructureShape, candidate: &Candidate) -> Vec<String> {
+    let stays = |field: usize| candidate.parts[0].first() == Some(&0) && field == 0;
+    let moves = |line: &&TouchingLine| {
+        let Some(offset) = line.offset else { return true };
+        let field = shape.fields.iter().position(|field| (field.offset..field.offset + field.bytes).contains(&offset));
+        field.is_none_or(|field| !stays(field))
+    };
+    let mut lines: Vec<String> =
+        shape.lines.iter().filter(moves).map(|at| format!("{}:{}", at.file, at.line)).collect();
+    lines.dedup();
+    lines
+}
+
+fn reason(searched: &Searched) -> String {
+    match searched.untouchable {
+        Some(Untouchable::Foreign) => "it is a library's: no program can change its definition".to_owned(),
+        Some(Untouchable::OneField) => "it has a single field".to_owned(),
+        Some(Untouchable::Few) => "there are too few elements of it for another layout to save lines".to_owned(),
+        Some(Untouchable::Otherwise) => "its objects have something else behind the structure".to_owned(),
+        Some(Untouchable::TooManyFields) => "it has more fields than are told apart".to_owned(),
+        None => match searched.closest() {
+            None => "it has no other layout".to_owned(),
+            Some(closest) => format!(
+                "no layout of {} saves 2 % of the time (the best, {}: {:.1} %)",
+                searched.tried.len(),
+                closest.candidate.change.name(),
+                100.0 * closest.ratio.saved()
+            ),
+        },
+    }
+}

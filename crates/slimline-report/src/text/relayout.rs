@@ -1,0 +1,141 @@
+//! Layouts that were tried on a trace, as text.
+
+use std::fmt::{self, Write};
+
+use slimline_trace::escape::plain;
+
+use super::advice::gain;
+use super::number::{bytes, count, percent, plural, plural_of};
+use super::simulation::access_trace;
+use super::table::{Column, Rows};
+use super::{DIM, STRONG, fold, heading};
+use crate::relayout::{AdvisedRow, PredictedRow, RelayoutReport, StructureRow, TriedRow};
+
+/// Lines that are named.
+const MOST_LINES: usize = 12;
+/// Columns of the parts of a layout.
+const PARTS_COLUMNS: usize = 52;
+
+/// Writes the report.
+///
+/// # Errors
+/// As `out`.
+pub fn relayout(out: &mut impl Write, report: &RelayoutReport) -> fmt::Result {
+    access_trace(out, &report.trace)?;
+    let machine = plain(&report.machine);
+    writeln!(out, "{}, replayed through {machine} with each layout", plural_of(report.accesses, "access", "accesses"))?;
+    let (changes, others): (Vec<&StructureRow>, Vec<&StructureRow>) =
+        report.structures.iter().partition(|of| of.advice.is_some());
+    if changes.is_empty() {
+        heading(out, "ADVICE")?;
+        writeln!(out, "  No change of layout is worth advising here.")?;
+    }
+    for (number, of) in changes.iter().enumerate() {
+        if let Some(advice) = &of.advice {
+            heading(out, format_args!("ADVICE {}", number + 1))?;
+            one(out, of, advice)?;
+        }
+    }
+    if !others.is_empty() {
+        heading(out, "LEAVE ALONE")?;
+    }
+    for of in others {
+        let reason = of.reason.as_deref().unwrap_or_default();
+        let line = format!("{} ({} of the time): {}.", plain(&of.name), percent(of.share), plain(reason));
+        fold(out, &line, 2, 4)?;
+    }
+    if let Some(together) = report.together.filter(|_| changes.len() > 1) {
+        heading(out, "ALL OF IT")?;
+        fold(out, &predicted(&together), 2, 2)?;
+    }
+    writeln!(out)?;
+    let method = "Time is that of a core which waits for a miss unless another one is under way or it is a stream's, 2.5 cycles for each \
+                  access and 2500 for the first to a page. The interval is from a program that computes much and whose misses all overlap \
+                  to one that computes little and waits for each. Layouts were made of the run that they are judged by.";
+    fold(out, method, 2, 2)
+}
+
+fn one(out: &mut impl Write, of: &StructureRow, advice: &AdvisedRow) -> fmt::Result {
+    let mut title = String::new();
+    fold(&mut title, &plain(&advice.title), 2, 4)?;
+    writeln!(out, "{STRONG}{}{STRONG:#}", title.trim_end())?;
+    let place = of.allocated_at.as_deref().map_or_else(String::new, |at| format!(", allocated at {}", plain(at)));
+    writeln!(
+        out,
+        "  {DIM}{}, {} of {} bytes each in {}{place}{DIM:#}",
+        plain(&of.name),
+        plural(of.objects, "object"),
+        of.bytes,
+        bytes(of.object_bytes)
+    )?;
+    let patterns: Vec<String> = of
+        .patterns
+        .iter()
+        .map(|pattern| format!("{{{}}} {}", plain(&pattern.fields.join(" ")), percent(pattern.share)))
+        .collect();
+    let why = format!(
+        "{} of the time. {} use: {}.",
+        percent(of.share),
+        format_args!("{} of its elements", plural(of.visits, "visit")),
+        patterns.join(", ")
+    );
+    fold(out, &why, 2, 2)?;
+    fold(out, &predicted(&advice.predicted), 2, 2)?;
+    for caution in &advice.cautions {
+        fold(out, &format!("Mind that {}.", plain(caution)), 2, 2)?;
+    }
+    writeln!(out)?;
+    for line in advice.code.lines() {
+        writeln!(out, "      {}", plain(line))?;
+    }
+    writeln!(out)?;
+    tried(out, of, &advice.layout)?;
+    if !advice.touched_lines.is_empty() {
+        let more = advice.touched_lines.len().saturating_sub(MOST_LINES);
+        let mut lines = plain(&advice.touched_lines[..advice.touched_lines.len() - more].join(", "));
+        if more > 0 {
+            lines += &format!(" and {} more", count(more as u64));
+        }
+        fold(out, &format!("Lines that touch fields that move: {lines}"), 2, 2)?;
+    }
+    Ok(())
+}
+
+fn predicted(predicted: &PredictedRow) -> String {
+    let ratio = |ratio: Option<f64>| ratio.map_or_else(|| "–".to_owned(), |ratio| gain(ratio - 1.0));
+    format!(
+        "Predicted: {} run time ({} to {}); misses of the first level {}, lines from memory {}; by replay of all accesses.",
+        gain(predicted.time_ratio - 1.0),
+        gain(predicted.time_ratio_low - 1.0),
+        gain(predicted.time_ratio_high - 1.0),
+        ratio(predicted.first_misses_ratio),
+        ratio(predicted.memory_lines_ratio),
+    )
+}
+
+fn tried(out: &mut impl Write, of: &StructureRow, advised: &TriedRow) -> fmt::Result {
+    let columns = [
+        Column::Text("tried"),
+        Column::Text("bytes"),
+        Column::Number("time"),
+        Column::Shortened("parts", PARTS_COLUMNS),
+    ];
+    let mut rows = Rows::new(&columns, false);
+    for row in &of.tried {
+        let mark = if (row.change, &row.parts, row.is_pool) == (advised.change, &advised.parts, advised.is_pool) {
+            " *"
+        } else {
+            ""
+        };
+        let pool = if row.is_pool && row.change != "pool" { ", pool" } else { "" };
+        let sizes: Vec<String> = row.part_bytes.iter().map(u32::to_string).collect();
+        let parts: Vec<String> = row.parts.iter().map(|part| format!("{{{}}}", plain(&part.join(" ")))).collect();
+        rows.push(vec![
+            format!("{}{pool}{mark}", row.change.replace('_', " ")),
+            sizes.join("+"),
+            gain(row.time_ratio - 1.0),
+            parts.join(" "),
+        ]);
+    }
+    rows.write(out, 2)
+}

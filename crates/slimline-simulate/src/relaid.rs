@@ -1,0 +1,390 @@
+//! Accesses as they were if structures had another layout.
+//!
+//! ```text
+//!   element     0         1          part 0   0 1 2 …       {x vx}     one behind the other, or
+//!   as it is    x y vx vy x y vx vy  part 1   0 1 2 …       {y vy}     several lanes together: xxxx vxvxvxvx
+//! ```
+//!
+//! Bytes of a field move together. What one access covers may come apart: it is several accesses then, one for each stretch of memory
+//! that it becomes.
+
+use crate::access::{Access, AccessKind, Consumer, Located};
+use crate::relocated::is_object;
+
+/// Key of what is no element of a structure that is known.
+pub const NO_STRUCTURE: u32 = 0;
+
+/// The key of accesses to a structure; `leads_on`: to a field of it that holds a pointer.
+pub const fn structure_key(structure: u32, leads_on: bool) -> u32 {
+    1 + 2 * structure + leads_on as u32
+}
+
+/// The structure whose key it is.
+pub const fn structure_of_key(key: u32) -> Option<u32> {
+    match key {
+        NO_STRUCTURE => None,
+        key => Some((key - 1) / 2),
+    }
+}
+
+/// Whether it is the key of a field that holds a pointer.
+pub const fn leads_on(key: u32) -> bool {
+    key != NO_STRUCTURE && key.is_multiple_of(2)
+}
+
+/// A field, and where it goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MovedField {
+    /// Its offset as it is.
+    pub from: u32,
+    /// Its size.
+    pub bytes: u32,
+    /// The part that it goes to.
+    pub part: u32,
+    /// Its offset there.
+    pub to: u32,
+    /// Whether it holds a pointer.
+    pub leads_on: bool,
+}
+
+/// Memory that elements have in a layout; each has as much of each part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// From one element to the next.
+    pub bytes: u32,
+    /// Elements whose fields lie together, one field of all of them behind the other; 1 where each element is one piece.
+    pub lanes: u32,
+}
+
+/// How a structure is laid out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StructureLayout {
+    /// Bytes of an element as it is.
+    bytes: u32,
+    fields: Vec<MovedField>,
+    parts: Vec<Part>,
+    /// By byte as it is: the field that it is of, or the next one.
+    field_of: Vec<u32>,
+    /// Where in the first part the pointer is by which all others are found.
+    link_at: Option<u32>,
+}
+
+impl StructureLayout {
+    /// Of an element of so many bytes. Where other parts are found by a pointer in the first one, `link_at` says where that is.
+    ///
+    /// # Panics
+    /// If a field lies beyond the element, or goes to no part.
+    pub fn new(bytes: u32, mut fields: Vec<MovedField>, parts: Vec<Part>, link_at: Option<u32>) -> Self {
+        fields.sort_unstable_by_key(|field| field.from);
+        for field in &fields {
+            assert!(field.from.checked_add(field.bytes).is_some_and(|end| end <= bytes), "a field within its element");
+            assert!((field.part as usize) < parts.len(), "a field's part is one of them");
+        }
+        let mut field_of = Vec::with_capacity(bytes as usize);
+        let mut at = 0;
+        for byte in 0..bytes {
+            while fields.get(at).is_some_and(|field| field.from + field.bytes <= byte) {
+                at += 1;
+            }
+            field_of.push(at as u32);
+        }
+        Self { bytes, fields, parts, field_of, link_at }
+    }
+
+    /// The parts.
+    pub fn parts(&self) -> &[Part] {
+        &self.parts
+    }
+
+    /// Bytes of a part of so many elements.
+    pub fn bytes_of(&self, part: usize, elements: u64) -> u64 {
+        let Part { bytes, lanes } = self.parts[part];
+        elements.next_multiple_of(lanes.max(1).into()).saturating_mul(bytes.into())
+    }
+}
+
+/// Where an object's elements are, and go.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PlacedObject {
+    /// Which of the layouts; none where it stays as it is.
+    pub layout: Option<u32>,
+    /// The structure that it is of, for keys.
+    pub structure: Option<u32>,
+    /// Address of its first element.
+    pub start: u64,
+    /// Where in [`Relayout::bases`] the addresses of its parts begin.
+    pub bases: u32,
+}
+
+/// Structures in other layouts.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Relayout {
+    /// How some are laid out.
+    pub layouts: Vec<StructureLayout>,
+    /// By object, as accesses' keys number them.
+    pub objects: Vec<PlacedObject>,
+    /// Where parts of objects begin.
+    pub bases: Vec<u64>,
+}
+
+/// Hands accesses on with the addresses that they have in other layouts. An access's key says which object it is to
+/// ([`is_object`]); those handed on have [`structure_key`]s.
+pub struct Relaid<'a, C> {
+    to: C,
+    relayout: &'a Relayout,
+    /// By thread: the element that was found by its pointer last.
+    linked: Vec<Option<(u32, u64)>>,
+    handed_on: Vec<Access>,
+}
+
+impl<'a, C: Consumer> Relaid<'a, C> {
+    /// Has handed nothing on.
+    pub fn new(to: C, relayout: &'a Relayout) -> Self {
+        Self { to, relayout, linked: Vec::new(), handed_on: Vec::new() }
+    }
+
+    /// Who took it all in.
+    pub fn finish(self) -> C {
+        self.to
+    }
+
+    fn hand_on(&mut self, access: &Access) {
+        let object = is_object(access.key).then(|| self.relayout.objects.get(access.key as usize)).flatten();
+        let Some((object, structure)) = object.and_then(|object| Some((object, object.structure?))) else {
+            return self.handed_on.push(Access { key: NO_STRUCTURE, ..*access });
+        };
+        let delta = access.address.wrapping_sub(object.start);
+        // In front of the first element is what an allocator keeps there.
+        let is_before = delta > u64::MAX / 2;
+        let layout = object.layout.map(|layout| &self.relayout.layouts[layout as usize]);
+        match layout.filter(|_| !is_before && access.kind != AccessKind::Fetch) {
+            None => self.handed_on.push(Access { key: structure_key(structure, false), ..*access }),
+            Some(layout) => {
+                let bases = &self.relayout.bases[object.bases as usize..][..layout.parts.len()];
+                let thread = access.thread as usize;
+                if self.linked.len() <= thread {
+                    self.linked.resize(thread + 1, None);
+                }
+                let to = Moving { access, structure, layout, bases, linked: &mut self.linked[thread] };
+                to.hand_on(delta, &mut self.handed_on);
+            }
+        }
+    }
+}
+
+/// An access whose bytes move.
+struct Moving<'a> {
+    access: &'a Access,
+    structure: u32,
+    layout: &'a StructureLayout,
+    bases: &'a [u64],
+    linked: &'a mut Option<(u32, u64)>,
+}
+
+impl Moving<'_> {
+    fn hand_on(self, delta: u64, handed_on: &mut Vec<Access>) {
+        let Self { access, structure, layout, bases, linked } = self;
+        let size = u64::from(layout.bytes.max(1));
+        let (first, end) = (handed_on.len(), delta + u64::from(access.bytes.max(1)));
+        let (mut at, mut index, mut offset) = (delta, delta / size, (delta % size) as u32);
+        while at < end {
+            let field = layout.field_of.get(offset as usize).and_then(|field| layout.fields.get(*field as usize));
+            // Padding in front of the field, or behind the last one.
+            let from = field.map_or(layout.bytes, |field| field.from.max(offset));
+            let skipped = u64::from(from - offset);
+            at += skipped;
+            if at >= end {
+                break;
+            }
+            let Some(field) = field else {
+                (index, offset) = (index + 1, 0);
+                continue;
+            };
+            let bytes = u64::from(field.from + field.bytes - from).min(end - at);
+            if field.part > 0
+                && let Some(link_at) = layout.link_at
+                && linked.replace((access.key, index)) != Some((access.key, index))
+            {
+                let address = bases[0] + index * u64::from(layout.parts[0].bytes) + u64::from(link_at);
+                let key = structure_key(structure, true);
+                handed_on.push(Access { address, key, bytes: 8, kind: AccessKind::Load, ..*access });
+            }
+            let Part { bytes: stride, lanes } = layout.parts[field.part as usize];
+            let within = u64::from(from - field.from);
+            let base = bases[field.part as usize];
+            let address = match lanes {
+                0 | 1 => base + index * u64::from(stride) + u64::from(field.to) + within,
+                lanes => {
+                    let lanes = u64::from(lanes);
+                    let block = (index / lanes) * lanes * u64::from(stride);
+                    base + block + u64::from(field.to) * lanes + (index % lanes) * u64::from(field.bytes) + within
+                }
+            };
+            let key = structure_key(structure, field.leads_on);
+            let moved = Access { address, key, bytes: bytes as u32, ..*access };
+            match handed_on[first..].last_mut() {
+                // What stays together is one access.
+                Some(last) if last.address + u64::from(last.bytes) == address && last.kind == access.kind => {
+                    last.bytes += bytes as u32;
+                }
+                _ => handed_on.push(moved),
+            }
+            at += bytes;
+            offset = from + bytes as u32;
+            if offset >= layout.bytes {
+                (index, offset) = (index + 1, 0);
+            }
+        }
+        if handed_on.len() == first {
+            // Nothing but padding, which has no place of its own.
+            let address = bases[0] + (delta / size) * u64::from(layout.parts[0].bytes);
+            handed_on.push(Access { address, key: structure_key(structure, false), ..*access });
+        }
+    }
+}
+
+impl<C: Consumer> Consumer for Relaid<'_, C> {
+    fn take(&mut self, accesses: &[Access]) {
+        self.handed_on.clear();
+        accesses.iter().for_each(|access| self.hand_on(access));
+        self.to.take(&self.handed_on);
+    }
+
+    /// Where pages are says nothing of where they would be: nobody is told.
+    fn locate(&mut self, _: &Located<'_>) {}
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::{BTreeMap, BTreeSet};
+
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::relocated::NO_OBJECT;
+
+    #[derive(Default)]
+    struct Seen(Vec<(u64, u32, u32)>);
+
+    impl Consumer for Seen {
+        fn take(&mut self, accesses: &[Access]) {
+            self.0.extend(accesses.iter().map(|access| (access.address, access.bytes, access.key)));
+        }
+    }
+
+    fn field(from: u32, bytes: u32, part: u32, to: u32) -> MovedField {
+        MovedField { from, bytes, part, to, leads_on: false }
+    }
+
+    fn seen(relayout: &Relayout, accesses: &[(u64, u32, u32)]) -> Vec<(u64, u32, u32)> {
+        let access = |&(address, bytes, key)| Access { address, key, bytes, thread: 0, kind: AccessKind::Load };
+        let mut relaid = Relaid::new(Seen::default(), relayout);
+        relaid.take(&accesses.iter().map(access).collect::<Vec<_>>());
+        relaid.finish().0
+    }
+
+    fn of(layout: StructureLayout, bases: &[u64]) -> Relayout {
+        let object = PlacedObject { layout: Some(0), structure: Some(3), start: 0x1000, bases: 0 };
+        Relayout { layouts: vec![layout], objects: vec![object], bases: bases.to_vec() }
+    }
+
+    /// `{ int a; /* 4 bytes */ double b; int c; /* 4 bytes */ }` as {b} and {a c}.
+    #[test]
+    fn fields_go_to_their_parts() {
+        let fields = vec![field(0, 4, 1, 0), field(8, 8, 0, 0), field(16, 4, 1, 4)];
+        let layout = StructureLayout::new(24, fields, vec![Part { bytes: 8, lanes: 1 }; 2], None);
+        let relayout = of(layout, &[0x10_000, 0x20_000]);
+        let key = structure_key(3, false);
+        // c of the element 2; b of it; its padding; all of the element 1, and b and c of it.
+        let asked = [(0x1040, 4, 0), (0x1038, 8, 0), (0x1034, 4, 0), (0x1018, 24, 0), (0x1020, 12, 0)];
+        let expected = [
+            (0x20_014, 4, key),
+            (0x10_010, 8, key),
+            (0x10_010, 4, key),
+            (0x20_008, 4, key),
+            (0x10_008, 8, key),
+            (0x20_00c, 4, key),
+            (0x10_008, 8, key),
+            (0x20_00c, 4, key),
+        ];
+        assert_eq!(seen(&relayout, &asked), expected);
+        // What is no object, and what lies in front of its elements.
+        let cookie = (0xff8, 8, 0);
+        assert_eq!(seen(&relayout, &[(0x1000, 8, NO_OBJECT), cookie]), [(0x1000, 8, 0), (0xff8, 8, key)]);
+    }
+
+    #[test]
+    fn lanes_lie_together() {
+        // Two shorts, in lanes of four: aaaa bbbb aaaa bbbb.
+        let fields = vec![field(0, 2, 0, 0), field(2, 2, 0, 2)];
+        let layout = StructureLayout::new(4, fields, vec![Part { bytes: 4, lanes: 4 }], None);
+        assert_eq!(layout.bytes_of(0, 5), 32);
+        let relayout = of(layout, &[0x10_000]);
+        let addresses: Vec<u64> = [0x1000, 0x1004, 0x1002, 0x1006, 0x1010, 0x1016]
+            .iter()
+            .map(|&at| seen(&relayout, &[(at, 2, 0)])[0].0)
+            .collect();
+        assert_eq!(addresses, [0x10_000, 0x10_002, 0x10_008, 0x10_00a, 0x10_010, 0x10_01a]);
+    }
+
+    /// The cold part is found by a pointer, which is loaded once as long as it is that of one element.
+    #[test]
+    fn linked_parts_cost_a_load() {
+        let fields = vec![field(0, 8, 0, 0), field(8, 8, 1, 0)];
+        let layout =
+            StructureLayout::new(16, fields, vec![Part { bytes: 16, lanes: 1 }, Part { bytes: 8, lanes: 1 }], Some(8));
+        let relayout = of(layout, &[0x10_000, 0x20_000]);
+        let asked = [(0x1008, 8, 0), (0x1008, 8, 0), (0x1000, 8, 0), (0x1018, 8, 0)];
+        let (key, link) = (structure_key(3, false), structure_key(3, true));
+        let expected = [
+            (0x10_008, 8, link),
+            (0x20_000, 8, key),
+            (0x20_000, 8, key),
+            (0x10_000, 8, key),
+            (0x10_018, 8, link),
+            (0x20_008, 8, key),
+        ];
+        assert_eq!(seen(&relayout, &asked), expected);
+        assert!(leads_on(link) && !leads_on(key) && !leads_on(NO_STRUCTURE));
+        assert_eq!([structure_of_key(link), structure_of_key(key), structure_of_key(0)], [Some(3), Some(3), None]);
+    }
+
+    proptest! {
+        /// The twin moves byte by byte: each byte of a field has one place, and no two bytes have the same.
+        #[test]
+        fn bytes_are_moved_one_by_one(
+            sizes in proptest::collection::vec((1_u32..9, 0_u32..4, 0_u32..2), 1..6),
+            lanes in proptest::sample::select(vec![1_u32, 4, 8]),
+            start in 0_u64..200,
+            bytes in 1_u32..100,
+        ) {
+            let (mut fields, mut from, mut ends) = (Vec::new(), 0, [0_u32; 2]);
+            for (bytes, padding, part) in sizes {
+                fields.push(field(from, bytes, part, ends[part as usize]));
+                ends[part as usize] += bytes;
+                from += bytes + padding;
+            }
+            let parts = ends.map(|bytes| Part { bytes, lanes }).to_vec();
+            let relayout = of(StructureLayout::new(from, fields.clone(), parts, None), &[0x10_0000, 0x80_0000]);
+            let (mut byte_of, mut places) = (BTreeMap::new(), BTreeSet::new());
+            for byte in 0..from * 320 {
+                let (index, offset) = (byte / from, byte % from);
+                let Some(of) = fields.iter().find(|of| (of.from..of.from + of.bytes).contains(&offset)) else { continue };
+                let block = (index / lanes) * lanes * ends[of.part as usize];
+                let within = of.to * lanes + (index % lanes) * of.bytes + offset - of.from;
+                let at = [0x10_0000, 0x80_0000][of.part as usize] + u64::from(block + within);
+                prop_assert!(places.insert(at), "two bytes in one place");
+                byte_of.insert(0x1000 + u64::from(byte), at);
+            }
+            let moved: Vec<u64> = seen(&relayout, &[(0x1000 + start, bytes, 0)])
+                .into_iter()
+                .flat_map(|(at, bytes, _)| at..at + u64::from(bytes))
+                .collect();
+            let expected: Vec<u64> =
+                (0x1000 + start..).take(bytes as usize).filter_map(|at| byte_of.get(&at).copied()).collect();
+            if !expected.is_empty() {
+                prop_assert_eq!(moved, expected);
+            }
+        }
+    }
+}

@@ -1,0 +1,288 @@
+//! How long a program takes, where cores do not wait for every miss.
+//!
+//! The simulation knows what each access costs if all come one after the other. An out-of-order core waits for some of that only
+//! (the model of Karkhanis and Smith, ISCA 2004, with the epochs of Chou, Fahs and Abraham, ISCA 2004):
+//!
+//! - a miss within [`WINDOW`] accesses of one that is waited for is under way at the same time, unless its address
+//!   was loaded in between: the way along a list or tree is one miss after the other;
+//! - a miss next to a line that was fetched before it is a stream's, which hardware fetches in time;
+//! - nobody waits for a store;
+//! - what is not waited for is transferred while the core computes: of both the longer one counts, [`WINDOW`] by [`WINDOW`].
+//!
+//! A trace does not tell what is computed between accesses. So there are three programs: as is usual ([`EXPECTED`]), and the ends
+//! between which the truth lies: one that computes much and whose misses all overlap ([`LEAST`]), and one that computes little
+//! and waits for each ([`MOST`]).
+
+use rustc_hash::FxHashSet;
+
+use crate::access::{Access, AccessKind, Consumer, Located, TOGETHER};
+use crate::machine::SMALL_PAGE_BYTES;
+use crate::relaid::leads_on;
+use crate::simulation::{Outcome, Simulation};
+
+/// Accesses that a core has under way at a time: some hundred and fifty to five hundred instructions, of which two in five access
+/// memory.
+pub const WINDOW: u64 = 64;
+/// Lines that a core fetches at a time: the buffers of the first level, ten to twenty-four in cores of the last ten years. From memory
+/// no more than that come to one core in streams, either.
+pub const IN_FLIGHT: f64 = 10.0;
+/// Lines of streams that come from farther caches at a time: the second level has more buffers.
+pub const IN_FLIGHT_OF_STREAMS: f64 = 40.0;
+/// Streams that are followed at a time.
+const STREAMS: usize = 16;
+
+/// What is assumed of a program.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Assumed {
+    /// Cycles of an access that hits, with the instructions around it.
+    pub work_cycles: f64,
+    /// Cycles of the kernel, where a page is accessed first: half a microsecond on bare metal, more in virtual machines.
+    pub fault_cycles: f64,
+}
+
+/// What is usual: some instructions for each access.
+pub const EXPECTED: Assumed = Assumed { work_cycles: 2.5, fault_cycles: 2500.0 };
+/// Of a program that computes much.
+pub const LEAST: Assumed = Assumed { work_cycles: 6.0, fault_cycles: 7500.0 };
+/// Of one that computes little.
+pub const MOST: Assumed = Assumed { work_cycles: 1.0, fault_cycles: 1000.0 };
+
+/// Cycles of all threads together.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Times {
+    /// If it computes much, and all misses overlap.
+    pub least: f64,
+    /// As the model has it.
+    pub expected: f64,
+    /// If it computes little, and no misses overlap.
+    pub most: f64,
+}
+
+/// What was found.
+#[derive(Debug)]
+pub struct Waited {
+    /// Of all of it.
+    pub times: Times,
+    /// By key: what misses add to its accesses as expected, whether something else is done meanwhile or not.
+    pub keys: Vec<f64>,
+    /// What the machine did.
+    pub outcome: Outcome,
+}
+
+/// One thread's core.
+#[derive(Debug)]
+struct Core {
+    /// Its accesses so far.
+    accesses: u64,
+    /// Up to which misses are under way together.
+    together_until: u64,
+    /// It loaded a pointer since it waited last.
+    is_led: bool,
+    /// Last lines of streams, and where the next one goes.
+    streams: [u64; STREAMS],
+    next_stream: usize,
+    /// What was transferred in this window: as expected, and if all misses overlap.
+    transfer: f64,
+    least_transfer: f64,
+    times: Times,
+}
+
+impl Default for Core {
+    fn default() -> Self {
+        Self {
+            accesses: 0,
+            together_until: 0,
+            is_led: false,
+            streams: [u64::MAX; STREAMS],
+            next_stream: 0,
+            transfer: 0.0,
+            least_transfer: 0.0,
+            times: Times::default(),
+        }
+    }
+}
+
+impl Core {
+    /// So many accesses since the last window ended.
+    fn end_window(&mut self, accesses: u64) {
+        let work = |assumed: Assumed| accesses as f64 * assumed.work_cycles;
+        self.times.expected += work(EXPECTED).max(self.transfer);
+        self.times.least += work(LEAST).max(self.least_transfer);
+        self.times.most += work(MOST);
+        (self.transfer, self.least_transfer) = (0.0, 0.0);
+    }
+
+    /// Whether a line is next to the last one of a stream, which goes on there.
+    fn is_in_stream(&mut self, line: u64) -> bool {
+        let goes_on = |last: &u64| line.wrapping_sub(*last).wrapping_add(2) <= 4 && line != *last;
+        match self.streams.iter().position(goes_on) {
+            Some(at) => {
+                self.streams[at] = line;
+                true
+            }
+            None => {
+                self.streams[self.next_stream] = line;
+                self.next_stream = (self.next_stream + 1) % STREAMS;
+                false
+            }
+        }
+    }
+}
+
+/// Estimates times of accesses with keys of [`structure_key`](crate::relaid::structure_key).
+#[derive(Debug)]
+pub struct Waiting {
+    simulation: Simulation,
+    line_shift: u32,
+    /// What takes longer came from memory.
+    cached_cycles: u64,
+    cores: Vec<Core>,
+    keys: Vec<f64>,
+    /// Pages that were accessed.
+    pages: FxHashSet<u64>,
+}
+
+impl Waiting {
+    /// On a machine that has done nothing yet.
+    pub fn new(simulation: Simulation) -> Self {
+        let machine = simulation.machine();
+        let line_shift = machine.line_bytes().trailing_zeros();
+        let cached_cycles = machine.caches.iter().map(|cache| u64::from(cache.latency_cycles)).max().unwrap_or(0);
+        Self { simulation, line_shift, cached_cycles, cores: Vec::new(), keys: Vec::new(), pages: FxHashSet::default() }
+    }
+
+    /// What was found.
+    pub fn finish(mut self) -> Waited {
+        let faults = self.pages.len() as f64;
+        let mut times = Times {
+            least: faults * LEAST.fault_cycles,
+            expected: faults * EXPECTED.fault_cycles,
+            most: faults * MOST.fault_cycles,
+        };
+        for core in &mut self.cores {
+            core.end_window(core.accesses % WINDOW);
+            times.least += core.times.least;
+            times.expected += core.times.expected;
+            times.most += core.times.most;
+        }
+        Waited { times, keys: self.keys, outcome: self.simulation.finish() }
+    }
+
+    #[inline]
+    fn one(&mut self, access: &Access) {
+        let cost = self.simulation.cost(access, None);
+        let thread = access.thread as usize;
+        if self.cores.len() <= thread {
+            self.cores.resize_with(thread + 1, Core::default);
+        }
+        let core = &mut self.cores[thread];
+        core.accesses += 1;
+        let extra = cost.cycles - cost.hit_cycles;
+        if extra > 0 {
+            let is_from_memory = extra > self.cached_cycles;
+            if is_from_memory {
+                self.pages.insert(access.first_byte() / SMALL_PAGE_BYTES);
+            }
+            let most = extra as f64;
+            let is_in_stream = core.is_in_stream(access.first_byte() >> self.line_shift);
+            let least = match is_in_stream && !is_from_memory {
+                true => most / IN_FLIGHT_OF_STREAMS,
+                false => most / IN_FLIGHT,
+            };
+            // A line that another core took comes when it is asked for: nobody knew that it was gone.
+            let is_waited_for = match access.kind {
+                _ if cost.coherence > 0 => true,
+                AccessKind::Store => false,
+                _ if is_in_stream => false,
+                _ => core.is_led || core.accesses > core.together_until,
+            };
+            if is_waited_for {
+                core.is_led = false;
+                core.together_until = core.accesses + WINDOW;
+                core.times.expected += most;
+            } else {
+                core.transfer += least;
+            }
+            core.least_transfer += least;
+            core.times.most += most;
+            let key = access.key as usize;
+            if self.keys.len() <= key {
+                self.keys.resize(key + 1, 0.0);
+            }
+            self.keys[key] += if is_waited_for { most } else { least };
+        }
+        core.is_led |= leads_on(access.key) && access.kind != AccessKind::Store;
+        if core.accesses.is_multiple_of(WINDOW) {
+            core.end_window(WINDOW);
+        }
+    }
+}
+
+impl Consumer for Waiting {
+    fn take(&mut self, accesses: &[Access]) {
+        for together in accesses.chunks(TOGETHER) {
+            self.simulation.read_ahead(together);
+            together.iter().for_each(|access| self.one(access));
+        }
+    }
+
+    fn locate(&mut self, _: &Located<'_>) {}
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::machine::Machine;
+    use crate::relaid::{NO_STRUCTURE, structure_key};
+    use crate::simulation::Options;
+
+    /// One cache of eight lines: a hit takes 2 cycles, memory 100 more than that. Without work and faults.
+    fn waited(accesses: &[(u64, u32, AccessKind)]) -> Times {
+        let machine = Machine::parse(
+            "name = \"m\"\ncores = 1\ncache = [{ name = \"L1\", level = 1, holds = \"data\", size = 512, line = 64, \
+             ways = 8, latency = 2 }]\nmemory = [{ name = \"m\", latency = 102 }]\n",
+        );
+        let mut waiting = Waiting::new(Simulation::new(&machine.unwrap(), &Options::default()).unwrap());
+        let access = |&(address, key, kind)| Access { address, key, bytes: 8, thread: 0, kind };
+        waiting.take(&accesses.iter().map(access).collect::<Vec<_>>());
+        let pages: FxHashSet<u64> = accesses.iter().map(|(at, ..)| at / SMALL_PAGE_BYTES).collect();
+        let Times { least, expected, most } = waiting.finish().times;
+        let without = |time: f64, assumed: Assumed| time - pages.len() as f64 * assumed.fault_cycles;
+        Times { least: without(least, LEAST), expected: without(expected, EXPECTED), most: without(most, MOST) }
+    }
+
+    /// Lines that are far from each other.
+    const FAR: [u64; 4] = [0x10_000, 0x90_000, 0x30_000, 0x70_000];
+
+    #[test]
+    fn misses_near_each_other_overlap() {
+        let loads = FAR.map(|at| (at, NO_STRUCTURE, AccessKind::Load));
+        // One is waited for, three are under way meanwhile, which takes longer than to compute.
+        assert_eq!(waited(&loads), Times { least: 40.0, expected: 100.0 + 30.0, most: 400.0 + 4.0 });
+        // Hits in between until the window is over.
+        let mut apart = vec![loads[0]];
+        apart.extend(std::iter::repeat_n(loads[0], WINDOW as usize));
+        apart.push(loads[1]);
+        let accesses = WINDOW as f64 + 2.0;
+        let expected = Times { least: accesses * 6.0, expected: accesses * 2.5 + 200.0, most: accesses + 200.0 };
+        assert_eq!(waited(&apart), Times { least: expected.least - 2.0 * 6.0 + 12.0, ..expected });
+    }
+
+    #[test]
+    fn what_a_pointer_leads_to_comes_after_it() {
+        let chased = FAR.map(|at| (at, structure_key(0, true), AccessKind::Load));
+        assert_eq!(waited(&chased).expected, 400.0 + 10.0);
+        // Who writes pointers is not led by them, and waits for nothing.
+        let written = FAR.map(|at| (at, structure_key(0, true), AccessKind::Store));
+        assert_eq!(waited(&written).expected, 40.0);
+    }
+
+    #[test]
+    fn streams_come_in_time() {
+        let streamed: Vec<_> = (0..5).map(|line| (0x10_000 + line * 64, NO_STRUCTURE, AccessKind::Load)).collect();
+        assert_eq!(waited(&streamed).expected, 100.0 + 40.0);
+        let back: Vec<_> = streamed.iter().rev().map(|of| (of.0, structure_key(0, true), of.2)).collect();
+        // Also where a pointer leads along.
+        assert_eq!(waited(&back).expected, 100.0 + 40.0);
+    }
+}

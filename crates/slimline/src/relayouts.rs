@@ -1,0 +1,183 @@
+//! Layouts of structures, tried on all that a recorded program accessed.
+
+use std::path::Path;
+
+use slimline_analyze::full_trace::object_structures::{Filled, Structured};
+use slimline_analyze::full_trace::objects::Object;
+use slimline_analyze::relayout::addresses::{Chosen, TooLarge, relayout};
+use slimline_analyze::relayout::candidates::{Candidate, Objects, candidates};
+use slimline_analyze::relayout::search::Searched;
+use slimline_analyze::relayout::visits::{Visiting, Visits};
+use slimline_analyze::relayout::{Taken, TimeRatio, share};
+use slimline_report::relayout::{Facts, RelayoutReport};
+use slimline_simulate::access::{Access, Consumer};
+use slimline_simulate::machine::Machine;
+use slimline_simulate::relaid::{Relaid, Relayout};
+use slimline_simulate::simulation::Options;
+use slimline_simulate::spread::on_threads;
+use slimline_simulate::waiting::{Waited, Waiting};
+use slimline_simulate::windows::Windows;
+use slimline_trace::stream::decode::Decoder;
+
+use crate::machines::simulation;
+use crate::object_trace::{ObjectTrace, Wanted};
+
+/// Part of the time that a structure must take to be looked at.
+const LEAST_SHARE: f64 = 0.03;
+/// Structures that are looked at, at most.
+const MOST_STRUCTURES: usize = 4;
+/// Accesses that each layout is tried on, at most; what is advised is tried on all.
+const MOST_TRIED: u64 = 1 << 25;
+/// Replays that run together at most: each has a machine of its own, whose memory grows with what is accessed.
+const TOGETHER: usize = 8;
+
+/// Searches for better layouts of the structures that a trace's program waits for.
+pub(crate) fn search(directory: &Path, machine: (&Machine, &str)) -> anyhow::Result<RelayoutReport> {
+    let trace = ObjectTrace::open(directory, Wanted::Structures)?;
+    let mut count = Counted(0);
+    let (found, described) = trace.read_first(directory, &mut count, |count| count.0)?;
+    let (structured, origins) = (found.structured(trace.program()), found.origins(trace.program()));
+    let objects = found.into_objects();
+    let replays = Replays { trace: &trace, objects: &objects, structured: &structured, machine };
+    let (visits, accesses, waited) = replays.as_it_is()?;
+    let before = Taken::of(&waited);
+    let of_structure = |structure: u32| {
+        let to_it = visits[structure as usize].accesses;
+        Searched {
+            structure,
+            share: share(&waited, structure, (to_it, accesses)),
+            accesses: to_it,
+            objects: objects_of(&structured, structure),
+            untouchable: None,
+            tried: Vec::new(),
+            chosen: None,
+            confirmed: None,
+        }
+    };
+    let mut searched: Vec<Searched> = (0..structured.structures.len() as u32).map(of_structure).collect();
+    searched.sort_by(|a, b| b.share.total_cmp(&a.share));
+    searched.retain(|of| of.share >= LEAST_SHARE);
+    searched.truncate(MOST_STRUCTURES);
+    replays.try_each(&mut searched, &visits, accesses)?;
+    let together = replays.confirm(&mut searched, accesses, &before)?;
+    let facts =
+        Facts { machine: machine.0, structured: &structured, origins: &origins, objects: &objects, visits: &visits };
+    Ok(RelayoutReport::new(described, &facts, &searched, (accesses, before, together)))
+}
+
+fn objects_of(structured: &Structured, structure: u32) -> Objects {
+    let of_it = structured.objects.iter().flatten().filter(|of| of.structure == structure);
+    let mut objects = Objects { count: 0, otherwise: 0 };
+    for of in of_it {
+        objects.count += 1;
+        objects.otherwise += u64::from(of.filled == Filled::Otherwise);
+    }
+    objects
+}
+
+/// A trace that is replayed.
+struct Replays<'a> {
+    trace: &'a ObjectTrace,
+    objects: &'a [Object],
+    structured: &'a Structured,
+    machine: (&'a Machine, &'a str),
+}
+
+impl Replays<'_> {
+    fn waiting(&self) -> anyhow::Result<Waiting> {
+        let (machine, name) = self.machine;
+        Ok(Waiting::new(simulation(machine, name, &Options::default())?))
+    }
+
+    /// How structures are visited, all accesses, and what is waited for as they are.
+    fn as_it_is(&self) -> anyhow::Result<(Vec<Visits>, u64, Waited)> {
+        let none = vec![None; self.structured.structures.len()];
+        let as_it_is = self.relayout(&none)?;
+        let starts: Vec<u64> = as_it_is.objects.iter().map(|object| object.start).collect();
+        let visiting = Visiting::new(self.structured, &starts);
+        let mut both = (visiting, Relaid::new(self.waiting()?, &as_it_is));
+        self.trace.read(&mut Decoder::new(), &mut both)?;
+        let (visits, accesses) = both.0.finish();
+        Ok((visits, accesses, both.1.finish().finish()))
+    }
+
+    fn relayout(&self, chosen: &Chosen<'_>) -> anyhow::Result<Relayout> {
+        relayout(self.objects, self.structured, chosen).map_err(|TooLarge| {
+            anyhow::anyhow!("objects are larger than the memory of a process: the trace is damaged")
+        })
+    }
+
+    /// What a machine makes of the trace in each of these layouts: of all accesses, so many, or of `most` of them.
+    fn replay(&self, all: &[Vec<Option<&Candidate>>], (accesses, most): (u64, u64)) -> anyhow::Result<Vec<Taken>> {
+        let mut taken = Vec::with_capacity(all.len());
+        for some in all.chunks(TOGETHER) {
+            let relayouts = some.iter().map(|chosen| self.relayout(chosen)).collect::<anyhow::Result<Vec<_>>>()?;
+            let mut replaying = Vec::with_capacity(some.len());
+            for relayout in &relayouts {
+                replaying.push(Windows::new(Relaid::new(self.waiting()?, relayout), accesses, most));
+            }
+            let (replayed, read) = on_threads(replaying, |to| self.trace.read(&mut Decoder::new(), to));
+            read?;
+            taken.extend(replayed.into_iter().map(|windows| Taken::of(&windows.finish().finish().finish())));
+        }
+        Ok(taken)
+    }
+
+    /// Tries layouts of each structure, each with nothing else changed.
+    fn try_each(&self, searched: &mut [Searched], visits: &[Visits], accesses: u64) -> anyhow::Result<()> {
+        let mut found: Vec<Vec<Candidate>> = Vec::with_capacity(searched.len());
+        for of in searched.iter_mut() {
+            let shape = &self.structured.structures[of.structure as usize];
+            let of_it = candidates(shape, &visits[of.structure as usize], of.objects);
+            of.untouchable = of_it.as_ref().err().copied();
+            found.push(of_it.unwrap_or_default());
+        }
+        let mut all = vec![self.with(&[])];
+        for (of, found) in searched.iter().zip(&found) {
+            all.extend(found.iter().map(|candidate| self.with(&[(of.structure, candidate)])));
+        }
+        let taken = self.replay(&all, (accesses, MOST_TRIED))?;
+        let mut ratios = taken[1..].iter().map(|after| TimeRatio::of(after, &taken[0]));
+        for (of, found) in searched.iter_mut().zip(found) {
+            let of_it: Vec<TimeRatio> = ratios.by_ref().take(found.len()).collect();
+            of.judge(found, &of_it);
+        }
+        Ok(())
+    }
+
+    /// All structures, these so.
+    fn with<'c>(&self, some: &[(u32, &'c Candidate)]) -> Vec<Option<&'c Candidate>> {
+        let mut chosen = vec![None; self.structured.structures.len()];
+        some.iter().for_each(|(structure, candidate)| chosen[*structure as usize] = Some(*candidate));
+        chosen
+    }
+
+    /// Replays all accesses with what is to be advised: each change alone, and all of them together. One that alone does not save enough is
+    /// not advised.
+    fn confirm(&self, searched: &mut [Searched], accesses: u64, before: &Taken) -> anyhow::Result<Option<Taken>> {
+        let of_change: Vec<usize> = (0..searched.len()).filter(|&of| searched[of].chosen.is_some()).collect();
+        let mut each = Vec::with_capacity(of_change.len());
+        for &of in &of_change {
+            each.extend(searched[of].advised().map(|tried| self.with(&[(searched[of].structure, &tried.candidate)])));
+        }
+        let taken = self.replay(&each, (accesses, accesses))?;
+        for (of, taken) in of_change.into_iter().zip(taken) {
+            searched[of].confirm(taken, before);
+        }
+        let advised = searched.iter().filter_map(|of| Some((of.structure, &of.advised()?.candidate)));
+        match advised.collect::<Vec<_>>().as_slice() {
+            [] => Ok(None),
+            [(one, _)] => Ok(searched.iter().find(|of| of.structure == *one).and_then(|of| of.confirmed)),
+            several => Ok(self.replay(&[self.with(several)], (accesses, accesses))?.first().copied()),
+        }
+    }
+}
+
+/// How many accesses there were.
+struct Counted(u64);
+
+impl Consumer for Counted {
+    fn take(&mut self, accesses: &[Access]) {
+        self.0 += accesses.len() as u64;
+    }
+}
