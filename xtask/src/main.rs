@@ -1,5 +1,6 @@
 //! `cargo xtask …`: set up a fresh machine, run all tests, measure, check the house rules.
 
+mod advice;
 mod agreement;
 mod collectors;
 mod compilers;
@@ -149,6 +150,14 @@ enum Bench {
         /// Only these programs.
         only: Vec<String>,
     },
+    /// What `slimline advise TRACE` predicts, beside what the same changes by hand gain; a Markdown table.
+    Advice {
+        /// Pairs of runs of each program.
+        #[arg(long, default_value_t = 7)]
+        runs: usize,
+        /// Only these programs.
+        only: Vec<String>,
+    },
     /// What objects gain that lie as `slimline learn` and `slimline layout` say; Markdown tables.
     Hints {
         /// Pairs of runs of each program.
@@ -221,6 +230,7 @@ fn run(task: Task) -> Result<bool> {
         Task::Bench(Bench::Simulate { runs, only }) => simulate_speed::run(runs, &only),
         Task::Bench(Bench::Split { runs, only }) => split::run(runs, &only),
         Task::Bench(Bench::Regions { runs, only }) => region_cost::run(runs, &only),
+        Task::Bench(Bench::Advice { runs, only }) => advice::run(runs, &only),
         Task::Bench(Bench::Hints { runs, only }) => hints::run(runs, &only),
         Task::Bench(Bench::Agreement { runs, only }) => agreement::run(runs, &only),
         Task::Bench(Bench::Coverage { keep, only }) => coverage::run(keep.as_deref(), &only),

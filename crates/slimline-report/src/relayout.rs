@@ -276,7 +276,8 @@ fn title(shape: &StructureShape, candidate: &Candidate) -> String {
     match candidate.change {
         Change::Reorder => format!("Reorder {name} as {parts}: {bytes} bytes in the place of {}", shape.bytes),
         Change::Align => {
-            format!("Align {name} to {bytes} bytes, so that no element crosses into another line than it must")
+            let order = if candidate.parts[0].is_sorted() { String::new() } else { format!(" as {parts}") };
+            format!("Align {name}{order} to {bytes} bytes, so that no element crosses into another line than it must")
         }
         Change::Pool => format!("Allocate {name} from a pool, side by side"),
         Change::HotCold => {

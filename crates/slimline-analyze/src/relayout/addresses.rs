@@ -10,11 +10,11 @@
 
 use std::collections::BTreeMap;
 
-use slimline_simulate::relaid::{PlacedObject, Relayout};
+use slimline_simulate::relaid::{MovedField, Part, PlacedObject, Relayout, StructureLayout};
 
 use super::candidates::Candidate;
 use crate::full_trace::attributed::{address_space, own_address};
-use crate::full_trace::object_structures::{Filled, Structured};
+use crate::full_trace::object_structures::{FieldShape, Filled, StructureShape, Structured};
 use crate::full_trace::objects::Object;
 use crate::object_layout::{ALIGNMENT, PLACE, block_spacing};
 
@@ -40,30 +40,31 @@ pub struct TooLarge;
 /// If a structure's objects need more than [`REGION_BYTES`], or there are too many parts.
 pub fn relayout(objects: &[Object], structured: &Structured, chosen: &Chosen<'_>) -> Result<Relayout, TooLarge> {
     let mut relayout = Relayout { objects: Vec::with_capacity(objects.len()), ..Relayout::default() };
-    let layout_of: Vec<Option<u32>> = chosen
-        .iter()
-        .map(|chosen| {
-            let layout = chosen.as_ref()?;
-            relayout.layouts.push(layout.layout.clone());
-            Some(relayout.layouts.len() as u32 - 1)
-        })
-        .collect();
+    // One that stays has its layout, too: who replays it learns of its fields.
+    let layouts = chosen.iter().zip(&structured.structures);
+    relayout.layouts =
+        layouts.map(|(chosen, shape)| chosen.map_or_else(|| as_it_is(shape), |of| of.layout.clone())).collect();
     // By structure, process and start: the most elements, the end, and the objects there.
     let mut slots: Vec<BTreeMap<(u32, u64), Slot>> = vec![BTreeMap::new(); chosen.len()];
     for (number, object) in objects.iter().enumerate() {
         let of = structured.objects.get(number).copied().flatten();
         let start = address_of(object) + of.map_or(0, |of| u64::from(of.skipped));
         let structure = of.map(|of| of.structure);
-        let layout = of.filter(|of| of.filled != Filled::Otherwise).and_then(|of| layout_of[of.structure as usize]);
-        relayout.objects.push(PlacedObject { layout, structure, start, bases: 0 });
-        if let (Some(_), Some(of)) = (layout, of) {
-            let bytes = object.bytes.saturating_sub(of.skipped.into());
-            let elements = bytes / u64::from(structured.structures[of.structure as usize].bytes.max(1));
-            let slot = slots[of.structure as usize].entry((object.process, object.start)).or_default();
-            slot.elements = slot.elements.max(elements);
-            slot.end = slot.end.max(object.start.saturating_add(object.bytes));
-            slot.objects.push(number as u32);
+        let layout = of.filter(|of| of.filled != Filled::Otherwise).map(|of| of.structure);
+        let mut bases = relayout.bases.len() as u32;
+        match layout.map(|layout| (layout, chosen[layout as usize])) {
+            Some((layout, Some(_))) => {
+                let bytes = object.bytes.saturating_sub(of.map_or(0, |of| of.skipped.into()));
+                let elements = bytes / u64::from(structured.structures[layout as usize].bytes.max(1));
+                let slot = slots[layout as usize].entry((object.process, object.start)).or_default();
+                slot.elements = slot.elements.max(elements);
+                slot.end = slot.end.max(object.start.saturating_add(object.bytes));
+                slot.objects.push(number as u32);
+            }
+            Some((_, None)) => relayout.bases.push(start),
+            None => bases = 0,
         }
+        relayout.objects.push(PlacedObject { layout, structure, start, bases });
     }
     let mut region = 0;
     for (candidate, slots) in chosen.iter().zip(&slots) {
@@ -89,6 +90,18 @@ struct Slot {
     elements: u64,
     end: u64,
     objects: Vec<u32>,
+}
+
+fn as_it_is(shape: &StructureShape) -> StructureLayout {
+    let field = |field: &FieldShape| MovedField {
+        from: field.offset,
+        bytes: field.bytes.min(shape.bytes.saturating_sub(field.offset)),
+        part: 0,
+        to: field.offset,
+        leads_on: field.leads_on(),
+    };
+    let fields = shape.fields.iter().filter(|field| field.offset < shape.bytes).map(field).collect();
+    StructureLayout::new(shape.bytes, fields, vec![Part { bytes: shape.bytes, lanes: 1 }], None)
 }
 
 fn address_of(object: &Object) -> u64 {
@@ -184,7 +197,8 @@ mod tests {
         assert_eq!([0, 1].map(|object| at(object, 1) - 38 * page), [0, 48]);
         assert_eq!((relaid.objects[4].layout, relaid.objects[4].structure), (None, None));
         let as_it_is = relayout(&objects, &structured, &[None]).unwrap();
-        assert_eq!((as_it_is.objects[1].layout, as_it_is.objects[1].structure), (None, Some(0)));
+        assert_eq!((as_it_is.objects[1].layout, as_it_is.objects[1].structure), (Some(0), Some(0)));
+        assert_eq!(as_it_is.bases[as_it_is.objects[1].bases as usize], 0x1040);
     }
 
     #[test]

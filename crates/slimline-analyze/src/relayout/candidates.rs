@@ -3,11 +3,13 @@
 use slimline_simulate::relaid::{MovedField, Part, StructureLayout};
 
 use super::visits::{Fields, MOST_FIELDS, Visits};
+use crate::advise::definition::plain_name;
 use crate::fields::LINE_BYTES;
 use crate::full_trace::object_structures::{FieldShape, StructureShape};
 
-/// A field that fewer than this part of the visits use is cold.
-const COLD: f64 = 0.02;
+/// A field that fewer than this part of the visits use is cold: the first of these where nothing else is said. What sets all fields once is
+/// a visit, too, so that of few visits many are such.
+const COLD: [f64; 3] = [0.02, 0.1, 0.3];
 /// Affinities from which on fields belong together: each makes its own split.
 const THRESHOLDS: [f64; 3] = [0.25, 0.5, 0.8];
 /// Elements whose fields lie together in blocks: as many as a vector of four bytes each has.
@@ -129,14 +131,18 @@ pub fn candidates(
     }
     found.extend(of.aligned(&of.as_declared(), are_in_arrays));
     found.extend(of.aligned(&order, are_in_arrays));
-    // Parts of elements that are found by pointers are found by one themselves: which place in an array it has nobody knows there.
-    let is_linked = !are_in_arrays || of.is_linked();
+    // Parts of elements that are found by pointers are found by one themselves, but where all of them are in one array: which place it has there
+    // is a subtraction.
+    let is_linked = !are_in_arrays || is_linked(structure);
     if is_linked {
-        found.extend(of.hot_cold(false));
-        if !are_in_arrays {
-            found.extend(of.hot_cold(true));
+        for below in COLD {
+            found.extend(of.hot_cold(below, false));
+            if !are_in_arrays {
+                found.extend(of.hot_cold(below, true));
+            }
         }
-    } else {
+    }
+    if are_in_arrays && (!is_linked || objects.count == 1) {
         for threshold in THRESHOLDS {
             found.extend(of.split(Change::Split, of.clusters(threshold)));
         }
@@ -178,6 +184,14 @@ fn alignment(field: &FieldShape) -> u32 {
     )
 }
 
+/// Whether a field of a structure points to others of it.
+pub(super) fn is_linked(structure: &StructureShape) -> bool {
+    let plain = plain_name(&structure.name);
+    let is_word = |c: char| c.is_alphanumeric() || c == '_';
+    let names = |type_name: &str| type_name.split(|c| !is_word(c)).any(|word| word == plain);
+    structure.fields.iter().any(|field| field.leads_on() && names(&field.type_name))
+}
+
 struct Of<'a> {
     structure: &'a StructureShape,
     visits: &'a Visits,
@@ -192,20 +206,12 @@ impl Of<'_> {
         (0..self.fields().len()).collect()
     }
 
-    /// Whether a field points to others of its structure.
-    fn is_linked(&self) -> bool {
-        let plain = crate::advise::definition::plain_name(&self.structure.name);
-        let names =
-            |type_name: &str| type_name.split(|c: char| !c.is_alphanumeric() && c != '_').any(|word| word == plain);
-        self.fields().iter().any(|field| field.leads_on() && names(&field.type_name))
-    }
-
     fn used(&self, field: usize) -> u64 {
         self.visits.with_any(1 << field)
     }
 
-    fn is_cold(&self, field: usize) -> bool {
-        (self.used(field) as f64) < COLD * self.visits.count() as f64
+    fn is_cold(&self, field: usize, below: f64) -> bool {
+        (self.used(field) as f64) < below * self.visits.count() as f64
     }
 
     /// What has to stay in front: a table of virtual functions, or a parent.
@@ -221,7 +227,7 @@ impl Of<'_> {
         let affinity: Vec<Vec<f64>> =
             (0..count).map(|one| (0..count).map(|other| self.visits.affinity(one, other)).collect()).collect();
         let mut clusters: Vec<Vec<usize>> =
-            (0..count).filter(|field| !self.is_cold(*field)).map(|field| vec![field]).collect();
+            (0..count).filter(|field| !self.is_cold(*field, COLD[0])).map(|field| vec![field]).collect();
         loop {
             let between = |a: &[usize], b: &[usize]| {
                 a.iter()
@@ -245,7 +251,7 @@ impl Of<'_> {
             |cluster: &[usize]| self.visits.with_any(cluster.iter().fold(0, |all: Fields, field| all | 1 << field));
         clusters.iter_mut().for_each(|cluster| cluster.sort_unstable());
         clusters.sort_by(|a, b| heat(b).cmp(&heat(a)).then(a.cmp(b)));
-        let cold: Vec<usize> = (0..count).filter(|field| self.is_cold(*field)).collect();
+        let cold: Vec<usize> = (0..count).filter(|field| self.is_cold(*field, COLD[0])).collect();
         clusters.extend((!cold.is_empty()).then_some(cold));
         clusters
     }
@@ -333,9 +339,9 @@ impl Of<'_> {
     }
 
     /// What is hardly used behind a pointer.
-    fn hot_cold(&self, is_pool: bool) -> Option<Candidate> {
+    fn hot_cold(&self, below: f64, is_pool: bool) -> Option<Candidate> {
         let (cold, hot): (Vec<usize>, Vec<usize>) =
-            self.as_declared().into_iter().partition(|field| self.is_cold(*field) && !self.is_bound(*field));
+            self.as_declared().into_iter().partition(|field| self.is_cold(*field, below) && !self.is_bound(*field));
         let cold_bytes: u32 = cold.iter().map(|field| self.fields()[*field].bytes).sum();
         if hot.is_empty() || cold_bytes <= POINTER_BYTES {
             return None;

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use slimline_attribute::tables::Language;
 
-use super::candidates::{Candidate, Change};
+use super::candidates::{Candidate, Change, is_linked};
 use crate::advise::definition::{Form, plain_name};
 use crate::full_trace::object_structures::{FieldShape, StructureShape};
 
@@ -107,7 +107,9 @@ fn usage(structure: &StructureShape, candidate: &Candidate, name: &str) -> Strin
         }
         Change::Split | Change::ArrayOfEach => {
             let (array, part) = (if is_rust { "Vec" } else { "array" }, part_name(structure, &candidate.parts[0]));
-            format!("one {array} each: items[i].{0} becomes items_{part}[i].{0}", field(0))
+            let by_pointer = if is_linked(structure) { ", through a pointer items_{part}[node - items]" } else { "" };
+            let by_pointer = by_pointer.replace("{part}", &part);
+            format!("one {array} each: items[i].{0} becomes items_{part}[i].{0}{by_pointer}", field(0))
         }
         Change::Blocks => {
             let lanes = candidate.layout.parts()[0].lanes;

@@ -17,7 +17,7 @@ pub(crate) fn run(options: &cli::Advise) -> anyhow::Result<u8> {
     let directory = &options.input.session;
     if is_recording(directory) {
         let name = options.machine.as_deref().unwrap_or("host");
-        let machine = simulated_machine(name)?;
+        let machine = simulated_machine(name)?.with_usual_tlbs();
         let report = relayouts::search(directory, (&machine, name))?;
         let text = |out: &mut String| text::relayout(out, &report);
         show(options.format, ReportPlace::Output, || report.json(), text)?;

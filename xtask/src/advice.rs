@@ -1,0 +1,202 @@
+//! `cargo xtask bench advice`: what `slimline advise TRACE` predicts, beside what the same change by hand gains.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use anyhow::{Context as _, Result, bail};
+use sample_programs::{Language, Program};
+use serde::Deserialize;
+
+use crate::compilers::Compilers;
+use crate::measure::{Pair, timed};
+use crate::root;
+use crate::selection::select;
+use crate::setup;
+use crate::slimline::Slimline;
+
+/// A program, and what was done to it by hand.
+struct Case {
+    name: &'static str,
+    /// In `programs/`; where there is no twin it is compiled with `-DADVISED` once more.
+    source: &'static str,
+    twin: Option<&'static str>,
+    structure: &'static str,
+    /// As `tried` has it, and a field that is in the first part.
+    change: &'static str,
+    first: &'static str,
+    is_pool: bool,
+    arguments: &'static [&'static str],
+}
+
+const fn case(name: &'static str, source: &'static str, structure: &'static str) -> Case {
+    Case { name, source, twin: None, structure, change: "split", first: "", is_pool: false, arguments: &[] }
+}
+
+const CASES: &[Case] = &[
+    Case {
+        twin: Some("c/neighbor_split.c"),
+        first: "dist",
+        arguments: &["40"],
+        ..case("neighbor", "c/neighbor.c", "neighbor")
+    },
+    Case { twin: Some("c/art_split.c"), first: "P", arguments: &["1", "65536"], ..case("art", "c/art.c", "f1_neuron") },
+    Case {
+        twin: Some("c/int4_two_loops_split.c"),
+        first: "a",
+        arguments: &["4"],
+        ..case("int4_two_loops", "c/int4_two_loops.c", "quad")
+    },
+    Case {
+        twin: Some("cpp/particles_split.cpp"),
+        first: "position",
+        arguments: &["8", "524288"],
+        ..case("particles", "cpp/particles.cpp", "Particle")
+    },
+    Case {
+        twin: Some("c/tsp_tree_split.c"),
+        change: "hot_cold_split",
+        first: "x",
+        arguments: &["6"],
+        ..case("tsp_tree", "c/tsp_tree.c", "tree")
+    },
+    Case { change: "hot_cold_split", first: "ident", ..case("arcs", "advised/arcs.c", "arc") },
+    Case { change: "reorder", ..case("holes", "advised/holes.c", "quote") },
+    Case { change: "align", ..case("straddling", "advised/straddling.c", "material") },
+    Case { change: "pool", is_pool: true, ..case("pooled", "advised/pooled.c", "edge") },
+    Case { first: "key", ..case("probing", "advised/probing.c", "slot") },
+    Case { first: "price", ..case("orders", "advised/orders.cpp", "Order") },
+    Case {
+        change: "hot_cold_split",
+        first: "key",
+        is_pool: true,
+        ..case("payloads", "advised/payloads.cpp", "Record")
+    },
+];
+
+/// What of `slimline advise TRACE --format json` is read.
+#[derive(Deserialize)]
+struct Advised {
+    structures: Vec<Structure>,
+}
+
+#[derive(Deserialize)]
+struct Structure {
+    name: String,
+    advice: Option<Advice>,
+    tried: Vec<Tried>,
+}
+
+#[derive(Deserialize)]
+struct Advice {
+    change: String,
+    parts: Vec<Vec<String>>,
+    is_pool: bool,
+    predicted: Predicted,
+}
+
+#[derive(Deserialize)]
+struct Predicted {
+    time_ratio: f64,
+    time_ratio_low: f64,
+    time_ratio_high: f64,
+}
+
+#[derive(Deserialize)]
+struct Tried {
+    change: String,
+    parts: Vec<Vec<String>>,
+    is_pool: bool,
+    time_ratio: f64,
+}
+
+impl Case {
+    fn program(&self, source: &str) -> Program {
+        let language = if source.ends_with(".cpp") { Language::Cpp } else { Language::C };
+        Program { name: self.name.to_owned(), language, source: root().join("programs").join(source) }
+    }
+
+    /// As it is, and as changed by hand, by these compilers.
+    fn build(&self, compilers: &Compilers) -> Result<[PathBuf; 2]> {
+        let before = compilers.build(&self.program(self.source), "-O2 -g", "as_it_is")?;
+        let after = match self.twin {
+            Some(twin) => compilers.build(&self.program(twin), "-O2 -g", "advised")?,
+            None => compilers.build(&self.program(self.source), "-O2 -g -DADVISED", "advised")?,
+        };
+        Ok([before, after])
+    }
+
+    fn is_by_hand(&self, change: &str, parts: &[Vec<String>], is_pool: bool) -> bool {
+        let has_first =
+            self.first.is_empty() || parts.first().is_some_and(|part| part.iter().any(|of| of == self.first));
+        change == self.change && is_pool == self.is_pool && has_first
+    }
+
+    fn command(&self, executable: &PathBuf) -> Command {
+        let mut command = Command::new(executable);
+        command.args(self.arguments);
+        command
+    }
+}
+
+/// How far a prediction may be off where it counts as met.
+const WITHIN: f64 = 1.5;
+/// A measured ratio that differs from 1 by less than this has no sign.
+const NOISE: f64 = 0.03;
+
+/// Prints a Markdown table; whether all signs are right, and most ratios within [`WITHIN`].
+pub(crate) fn run(runs: usize, only: &[String]) -> Result<bool> {
+    setup::install(setup::TRACING)?;
+    let slimline = Slimline::build()?;
+    println!(
+        "| program | by hand | predicted | measured | predicted by measured | advised | its prediction | from–to |\n\
+         | --- | --- | ---: | ---: | ---: | --- | ---: | ---: |"
+    );
+    let (mut wrong, mut near, mut all) = (Vec::new(), 0, 0);
+    for case in select(CASES.iter().collect(), |case| case.name, only)? {
+        let traced = slimline.compilers()?.build(&case.program(case.source), "-O2 -g", "traced")?;
+        let trace = slimline.session(case.name);
+        timed(slimline.trace(&case.command(&traced), &["-o".as_ref(), trace.as_os_str()]))?;
+        let (_, output) = timed(slimline.analysis("advise", &trace, &["--format", "json"]))?;
+        let advised: Advised = serde_json::from_slice(&output.stdout).context("what `slimline advise` printed")?;
+        std::fs::remove_dir_all(&trace)?;
+        let Some(structure) = advised.structures.iter().find(|of| of.name.ends_with(case.structure)) else {
+            bail!("{}: nothing is said of {}", case.name, case.structure);
+        };
+        let tried = structure.tried.iter().filter(|of| case.is_by_hand(&of.change, &of.parts, of.is_pool));
+        let predicted = tried.map(|of| of.time_ratio).min_by(f64::total_cmp);
+        let is_advised = |of: &&Advice| case.is_by_hand(&of.change, &of.parts, of.is_pool);
+        let confirmed = structure.advice.as_ref().filter(is_advised).map(|of| of.predicted.time_ratio);
+        let Some(predicted) = confirmed.or(predicted) else {
+            bail!("{}: {} of {} was not tried", case.name, case.change, case.structure);
+        };
+        let [before, after] = case.build(&Compilers::clang())?;
+        let pair = Pair::measure(runs, || Ok(case.command(&before)), || Ok(case.command(&after)))?;
+        let measured = pair.wall_ratio().median;
+        let off = predicted / measured;
+        all += 1;
+        near += usize::from((1.0 / WITHIN..WITHIN).contains(&off));
+        if (predicted < 1.0) != (measured < 1.0) && (measured - 1.0).abs() > NOISE && (predicted - 1.0).abs() > 0.005 {
+            wrong.push(case.name);
+        }
+        let advice = structure.advice.as_ref();
+        println!(
+            "| {} | {} | {predicted:.2} | {measured:.2} | {off:.2} | {} | {} | {} |",
+            case.name,
+            case.change.replace('_', " "),
+            advice.map_or("–".to_owned(), |of| of.change.replace('_', " ")),
+            advice.map_or("–".to_owned(), |of| format!("{:.2}", of.predicted.time_ratio)),
+            advice.map_or("–".to_owned(), |of| format!(
+                "{:.2}–{:.2}",
+                of.predicted.time_ratio_low, of.predicted.time_ratio_high
+            )),
+        );
+    }
+    println!(
+        "\n{near} of {all} within a factor of {WITHIN}; wrong signs: {}",
+        match wrong.as_slice() {
+            [] => "none".to_owned(),
+            wrong => wrong.join(" "),
+        }
+    );
+    Ok(wrong.is_empty() && near * 2 > all)
+}
