@@ -4,7 +4,8 @@ use serde::Serialize;
 use slimline_analyze::full_trace::object_structures::{FieldShape, StructureShape, Structured, TouchingLine};
 use slimline_analyze::full_trace::objects::{Object, ObjectOrigin};
 use slimline_analyze::relayout::candidates::{Candidate, Untouchable};
-use slimline_analyze::relayout::search::Searched;
+use slimline_analyze::relayout::search::{Searched, Tried};
+use slimline_analyze::relayout::ties::{Reliance, Tie};
 use slimline_analyze::relayout::visits::Visits;
 use slimline_analyze::relayout::{Taken, TimeRatio, definitions};
 use slimline_simulate::machine::Machine;
@@ -165,6 +166,8 @@ pub struct Facts<'a> {
     pub objects: &'a [Object],
     /// By structure.
     pub visits: &'a [Visits],
+    /// Of those that were searched, what sources rely on their layout: a file's name and the lines; none where no source could be read.
+    pub ties: &'a [Option<Vec<(String, Tie)>>],
 }
 
 impl RelayoutReport {
@@ -180,7 +183,7 @@ impl RelayoutReport {
             trace,
             machine: facts.machine.name.clone(),
             accesses,
-            structures: searched.iter().map(|of| row(facts, of, &before)).collect(),
+            structures: searched.iter().zip(facts.ties).map(|(of, ties)| row(facts, (of, ties), &before)).collect(),
             together: together.map(|together| PredictedRow::of(&together, &before)),
         }
     }
@@ -191,7 +194,7 @@ impl RelayoutReport {
     }
 }
 
-fn row(facts: &Facts<'_>, searched: &Searched, before: &Taken) -> StructureRow {
+fn row(facts: &Facts<'_>, (searched, ties): (&Searched, &Option<Vec<(String, Tie)>>), before: &Taken) -> StructureRow {
     let shape = &facts.structured.structures[searched.structure as usize];
     let visits = &facts.visits[searched.structure as usize];
     let all = visits.count();
@@ -209,13 +212,12 @@ fn row(facts: &Facts<'_>, searched: &Searched, before: &Taken) -> StructureRow {
     };
     let patterns = visits.most_frequent(MOST_PATTERNS).into_iter();
     let (object_bytes, allocated_at) = objects(facts, searched.structure);
-    let tried =
-        |tried: &slimline_analyze::relayout::search::Tried| layout_row(shape, &tried.candidate, tried.ratio.expected);
+    let tried = |tried: &Tried| layout_row(shape, &tried.candidate, tried.ratio.expected);
     let advice = searched.advised().zip(searched.confirmed).map(|(advised, taken)| AdvisedRow {
         layout: tried(advised),
         title: title(shape, &advised.candidate),
         predicted: PredictedRow::of(&taken, before),
-        cautions: cautions(shape),
+        cautions: cautions(shape, ties.as_deref()),
         code: definitions(shape, &advised.candidate),
         touched_lines: touched_lines(shape, &advised.candidate),
     });
@@ -295,8 +297,34 @@ fn title(shape: &StructureShape, candidate: &Candidate) -> String {
 }
 
 /// What to mind where a structure changes, as far as its declaration tells.
-fn cautions(shape: &StructureShape) -> Vec<String> {
+fn cautions(shape: &StructureShape, ties: Option<&[(String, Tie)]>) -> Vec<String> {
     let mut cautions = Vec::new();
+    let Some(ties) = ties else {
+        cautions.push(
+            "its sources are not here: what relies on its layout (offsetof, files of it) was not looked for".to_owned(),
+        );
+        return with_declared(shape, cautions);
+    };
+    for (reliance, words) in RELIANCES {
+        let of_it = ties.iter().filter(|(_, tie)| tie.reliance == reliance);
+        let lines: Vec<String> = of_it.map(|(file, tie)| format!("{file}:{}", tie.line)).collect();
+        if !lines.is_empty() {
+            cautions.push(format!("{words} at {}", lines.join(", ")));
+        }
+    }
+    with_declared(shape, cautions)
+}
+
+/// How sources rely on a layout, in words.
+const RELIANCES: [(Reliance, &str); 4] = [
+    (Reliance::Bytes, "it is read, written or compared as bytes"),
+    (Reliance::Offsets, "offsets of its members are asked for"),
+    (Reliance::Size, "its size is relied on"),
+    (Reliance::Declared, "its layout is declared"),
+];
+
+/// And what its declaration tells.
+fn with_declared(shape: &StructureShape, mut cautions: Vec<String>) -> Vec<String> {
     if shape.has_atomics {
         cautions.push("it has atomics: other threads' stores to their line cost whatever else is on it".to_owned());
     }

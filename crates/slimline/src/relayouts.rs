@@ -1,12 +1,15 @@
 //! Layouts of structures, tried on all that a recorded program accessed.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use slimline_analyze::full_trace::object_structures::{Filled, Structured};
 use slimline_analyze::full_trace::objects::Object;
 use slimline_analyze::relayout::addresses::{Chosen, TooLarge, relayout};
 use slimline_analyze::relayout::candidates::{Candidate, Objects, candidates};
+use slimline_analyze::relayout::plain_name;
 use slimline_analyze::relayout::search::Searched;
+use slimline_analyze::relayout::ties::{Tie, ties};
 use slimline_analyze::relayout::visits::{Visiting, Visits};
 use slimline_analyze::relayout::{Taken, TimeRatio, share};
 use slimline_report::relayout::{Facts, RelayoutReport};
@@ -21,6 +24,7 @@ use slimline_trace::stream::decode::Decoder;
 
 use crate::machines::simulation;
 use crate::object_trace::{ObjectTrace, Wanted};
+use crate::sources::text;
 
 /// Part of the time that a structure must take to be looked at.
 const LEAST_SHARE: f64 = 0.03;
@@ -60,9 +64,32 @@ pub(crate) fn search(directory: &Path, machine: (&Machine, &str)) -> anyhow::Res
     searched.truncate(MOST_STRUCTURES);
     replays.try_each(&mut searched, &visits, accesses)?;
     let together = replays.confirm(&mut searched, accesses, &before)?;
-    let facts =
-        Facts { machine: machine.0, structured: &structured, origins: &origins, objects: &objects, visits: &visits };
+    let ties = ties_of(&structured, &searched);
+    let facts = Facts {
+        machine: machine.0,
+        structured: &structured,
+        origins: &origins,
+        objects: &objects,
+        visits: &visits,
+        ties: &ties,
+    };
     Ok(RelayoutReport::new(described, &facts, &searched, (accesses, before, together)))
+}
+
+/// What the program's sources rely on of the layouts of these, as far as they are on this machine.
+fn ties_of(structured: &Structured, searched: &[Searched]) -> Vec<Option<Vec<(String, Tie)>>> {
+    let files: BTreeSet<&String> =
+        structured.structures.iter().flat_map(|shape| shape.lines.iter().map(|line| &line.file)).collect();
+    let texts: Vec<(&String, String)> =
+        files.into_iter().filter_map(|file| Some((file, text(Path::new(file))?))).collect();
+    let of = |searched: &Searched| {
+        let name = plain_name(&structured.structures[searched.structure as usize].name);
+        let in_file = |(file, text): &(&String, String)| {
+            ties(name, text).into_iter().map(|tie| ((*file).clone(), tie)).collect::<Vec<_>>()
+        };
+        (!texts.is_empty()).then(|| texts.iter().flat_map(in_file).collect())
+    };
+    searched.iter().map(of).collect()
 }
 
 fn objects_of(structured: &Structured, structure: u32) -> Objects {

@@ -33,6 +33,14 @@ fn source(file: &Path, module: &Path) -> Source {
     }
 }
 
+/// A source file's text, if it is on this machine.
+pub(crate) fn text(file: &Path) -> Option<String> {
+    match source(file, Path::new("")) {
+        Source::Text { text, .. } => Some(text),
+        Source::Unreadable(_) => None,
+    }
+}
+
 /// Whether the file was changed after the program was. Of a program that is gone nobody knows.
 fn is_newer(file: &Path, module: &Path) -> bool {
     let changed = |path: &Path| fs::metadata(path).and_then(|metadata| metadata.modified()).ok();

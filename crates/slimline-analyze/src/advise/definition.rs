@@ -82,7 +82,7 @@ fn comment(language: Language) -> &'static str {
 }
 
 /// The name without the words and paths that a definition can't have.
-pub(crate) fn plain_name(name: &str) -> &str {
+pub fn plain_name(name: &str) -> &str {
     let name = name.strip_prefix("struct ").or_else(|| name.strip_prefix("class ")).unwrap_or(name);
     let name = name.split('<').next().unwrap_or(name);
     let name = name.rsplit("::").next().unwrap_or(name);

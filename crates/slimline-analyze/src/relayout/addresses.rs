@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 
 use slimline_simulate::relaid::{MovedField, Part, PlacedObject, Relayout, StructureLayout};
 
-use super::candidates::Candidate;
+use super::candidates::{Candidate, Change};
 use crate::full_trace::attributed::{address_space, own_address};
 use crate::full_trace::object_structures::{FieldShape, Filled, StructureShape, Structured};
 use crate::full_trace::objects::Object;
@@ -134,8 +134,10 @@ fn place(
         if gap > MOST_BETWEEN {
             at = at.saturating_add(gap);
         }
-        let taken = if candidate.is_pool { bytes } else { block_spacing(bytes) };
-        at = match (candidate.align, candidate.is_pool) {
+        // What hot parts point to comes from a pool in any case: beside them it would be on their lines.
+        let is_pool = candidate.is_pool || candidate.change == Change::HotCold && part > 0;
+        let taken = if is_pool { bytes } else { block_spacing(bytes) };
+        at = match (candidate.align, is_pool) {
             (0, true) => at.next_multiple_of(1 << bytes.trailing_zeros().min(ALIGNMENT.trailing_zeros())),
             (0, false) if bytes >= MAPPED_BYTES => at.next_multiple_of(PAGE_BYTES) + ALIGNMENT,
             (0, false) => at.next_multiple_of(ALIGNMENT),
@@ -156,7 +158,7 @@ fn place(
 #[cfg(test)]
 mod tests {
     use super::super::candidates::tests::structure;
-    use super::super::candidates::{Change, Objects, candidates};
+    use super::super::candidates::{Objects, candidates};
     use super::super::visits::Visits;
     use super::*;
     use crate::full_trace::object_structures::ObjectStructure;
@@ -193,8 +195,8 @@ mod tests {
             [0, 1, 2, 3].map(|object| at(object, 0) - page),
             [0, 32, 0, (64_u64 + 0x9000 - 0x1078).next_multiple_of(16)]
         );
-        // 40 bytes and a header are 48.
-        assert_eq!([0, 1].map(|object| at(object, 1) - 38 * page), [0, 48]);
+        // Cold parts have no header.
+        assert_eq!([0, 1].map(|object| at(object, 1) - 38 * page), [0, 40]);
         assert_eq!((relaid.objects[4].layout, relaid.objects[4].structure), (None, None));
         let as_it_is = relayout(&objects, &structured, &[None]).unwrap();
         assert_eq!((as_it_is.objects[1].layout, as_it_is.objects[1].structure), (Some(0), Some(0)));

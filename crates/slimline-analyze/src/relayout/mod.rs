@@ -8,12 +8,14 @@ pub mod addresses;
 pub mod candidates;
 mod code;
 pub mod search;
+pub mod ties;
 pub mod visits;
 
 use slimline_simulate::relaid::structure_key;
 use slimline_simulate::waiting::{EXPECTED, Times, Waited};
 
 pub use self::code::definitions;
+pub use crate::advise::definition::plain_name;
 
 /// Part of the time that a layout must save to be advised.
 pub const WORTH_IT: f64 = 0.02;

@@ -50,7 +50,7 @@ pub fn relayout(out: &mut impl Write, report: &RelayoutReport) -> fmt::Result {
     }
     writeln!(out)?;
     let method = "Time is that of a core which waits for a miss unless another one is under way or it is a stream's, 2.5 cycles for each \
-                  access and 2500 for the first to a page. The interval is from a program that computes much and whose misses all overlap \
+                  access and 4000 for the first to a page. The interval is from a program that computes much and whose misses all overlap \
                   to one that computes little and waits for each. Layouts were made of the run that they are judged by.";
     fold(out, method, 2, 2)
 }
@@ -138,4 +138,97 @@ fn tried(out: &mut impl Write, of: &StructureRow, advised: &TriedRow) -> fmt::Re
         ]);
     }
     rows.write(out, 2)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::a_run;
+    use super::*;
+    use crate::relayout::{FieldRow, PatternRow, RELAYOUT_SCHEMA};
+
+    fn predicted_row(time_ratio: f64) -> PredictedRow {
+        PredictedRow {
+            time_ratio,
+            time_ratio_low: time_ratio / 2.0,
+            time_ratio_high: 1.0,
+            first_misses_ratio: Some(0.25),
+            memory_lines_ratio: None,
+        }
+    }
+
+    fn structure(name: &str, share: f64) -> StructureRow {
+        let field = |(name, offset): (&str, u32)| FieldRow {
+            name: name.to_owned(),
+            type_name: "double".to_owned(),
+            offset,
+            bytes: 8,
+            used: 0.5,
+        };
+        StructureRow {
+            name: name.to_owned(),
+            bytes: 16,
+            share,
+            accesses: 1000,
+            objects: 1,
+            object_bytes: 1 << 20,
+            allocated_at: Some("/src/sky.c:12".to_owned()),
+            fields: [("x", 0), ("y", 8)].map(field).to_vec(),
+            visits: 1000,
+            patterns: vec![
+                PatternRow { fields: vec!["x".to_owned()], share: 0.75 },
+                PatternRow { fields: vec!["x".to_owned(), "y".to_owned()], share: 0.25 },
+            ],
+            advice: None,
+            reason: Some("it has a single field".to_owned()),
+            tried: Vec::new(),
+        }
+    }
+
+    fn advised(name: &str) -> StructureRow {
+        let tried = |change, parts: [&[&str]; 2], time_ratio| TriedRow {
+            change,
+            parts: parts.map(|part| part.iter().map(|field| (*field).to_owned()).collect()).to_vec(),
+            part_bytes: vec![8, 8],
+            is_pool: false,
+            time_ratio,
+        };
+        let split = tried("split", [&["x"], &["y"]], 0.625);
+        let advice = AdvisedRow {
+            layout: split.clone(),
+            title: format!("Split {name} into {{x}} {{y}}"),
+            predicted: predicted_row(0.6),
+            cautions: vec!["it looks packed".to_owned()],
+            code: "struct body_x {\n    double x;\n};\n".to_owned(),
+            touched_lines: (1..15).map(|line| format!("/src/sky.c:{line}")).collect(),
+        };
+        let hot_cold = tried("hot_cold_split", [&["x"], &["y"]], 1.25);
+        StructureRow { advice: Some(advice), reason: None, tried: vec![hot_cold, split], ..structure(name, 0.5) }
+    }
+
+    fn text(structures: Vec<StructureRow>, together: Option<PredictedRow>) -> String {
+        let report = RelayoutReport {
+            schema: RELAYOUT_SCHEMA,
+            trace: a_run::trace(),
+            machine: "host".to_owned(),
+            accesses: 4000,
+            structures,
+            together,
+        };
+        let mut out = String::new();
+        relayout(&mut out, &report).unwrap();
+        a_run::unstyled(&out)
+    }
+
+    #[test]
+    fn what_is_advised_is_told_with_what_was_tried() {
+        let all = vec![advised("struct body"), advised("struct star"), structure("struct one", 0.125)];
+        insta::assert_snapshot!(text(all, Some(predicted_row(0.3))));
+    }
+
+    #[test]
+    fn where_nothing_is_advised_it_is_said_why() {
+        let text = text(vec![structure("struct one", 0.875)], None);
+        assert!(text.contains("\nADVICE\n  No change of layout is worth advising here.\n"), "{text}");
+        assert!(text.contains("\nLEAVE ALONE\n  struct one (87.5 % of the time): it has a single field.\n"), "{text}");
+    }
 }

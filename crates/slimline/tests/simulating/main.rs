@@ -1,5 +1,6 @@
 //! `slimline simulate`: counts as Cachegrind's, published answers through the command line, and how it ends badly.
 
+mod advise;
 mod exported;
 mod histogram;
 mod layout;

@@ -68,7 +68,12 @@ pub(crate) fn traced(source: &str) -> tempfile::TempDir {
 
 /// The same of a program that tells what it loads and stores.
 pub(crate) fn traced_with_values(source: &str) -> tempfile::TempDir {
-    compiled_and_traced(source, &["--slimline-values"], &[])
+    traced_so(source, &["--slimline-values"])
+}
+
+/// The same of a program that is compiled with these options.
+pub(crate) fn traced_so(source: &str, options: &[&str]) -> tempfile::TempDir {
+    compiled_and_traced(source, options, &[])
 }
 
 /// The same of a program that takes arguments.

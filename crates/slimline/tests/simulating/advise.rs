@@ -1,0 +1,112 @@
+//! `slimline advise TRACE`: layouts of structures that were tried.
+
+use std::fs;
+
+use serde_json::Value;
+
+use super::traced::{failed, json, slimline, traced, traced_so};
+
+/// A core with a cache of 4 KiB, so that small programs miss it.
+const MACHINE: &str = r#"
+name = "small"
+cache = [{ name = "L1", level = 1, holds = "data", size = 4096, line = 64, ways = 8, latency = 4 }]
+memory = [{ name = "memory", latency = 200 }]
+"#;
+
+/// Bodies of 64 bytes of which loops use 16, and a program that uses all of each. `LINKED` makes nodes of them.
+const BODIES: &str = r#"
+#include <stdlib.h>
+struct body { double x, y, z, vx, vy, vz, mass; struct body *next; };
+#ifdef LINKED
+static struct body *bodies;
+int main(void) {
+    for (int i = 0; i < 2048; i++) {
+        struct body *body = calloc(1, sizeof *body);
+        body->next = bodies, bodies = body;
+    }
+    double sum = 0;
+    for (int pass = 0; pass < 40; pass++)
+        for (struct body *body = bodies; body; body = body->next) sum += body->x;
+    return sum > 1;
+}
+#else
+int main(void) {
+    struct body *bodies = calloc(2048, sizeof *bodies);
+    double sum = 0;
+    for (int pass = 0; pass < 40; pass++)
+        for (int i = 0; i < 2048; i++) {
+#ifdef ALL
+            struct body *body = &bodies[i];
+            sum += body->x + body->y + body->z + body->vx + body->vy + body->vz + body->mass + (body->next != 0);
+#else
+            bodies[i].x += bodies[i].vx;
+#endif
+        }
+    return sum > 1;
+}
+#endif
+"#;
+
+const TRACE: [&str; 3] = ["run.trace", "--machine", "small.toml"];
+
+/// What is said of `struct body` in a program that is compiled with these options; and where its trace is.
+fn advised(options: &[&str]) -> (Value, Value, tempfile::TempDir) {
+    let directory = traced_so(BODIES, options);
+    fs::write(directory.path().join("small.toml"), MACHINE).unwrap();
+    let report = json(directory.path(), &[&["advise"], &TRACE[..]].concat());
+    let mut structures = report["structures"].as_array().unwrap().iter();
+    let body = structures.find(|of| of["name"].as_str().unwrap().ends_with("body")).expect("what all accesses are to");
+    (body.clone(), report, directory)
+}
+
+#[test]
+fn an_array_is_split_by_what_loops_use_together() {
+    let (body, report, directory) = advised(&[]);
+    assert_eq!((&report["machine"], &report["schema"]), (&"small".into(), &1.into()));
+    assert_eq!((&body["bytes"], &body["objects"]), (&64.into(), &1.into()));
+    assert_eq!(body["patterns"][0]["fields"], serde_json::json!(["x", "vx"]));
+    let advice = &body["advice"];
+    assert_eq!((&advice["change"], &advice["parts"][0]), (&"split".into(), &serde_json::json!(["x", "vx"])));
+    assert_eq!(advice["part_bytes"][0], 16);
+    // 64 bytes become 16: a quarter of the lines.
+    let lines = advice["predicted"]["memory_lines_ratio"].as_f64().unwrap();
+    assert!((0.24..0.27).contains(&lines), "{advice}");
+    let predicted = |what: &str| advice["predicted"][what].as_f64().unwrap();
+    let (low, expected, high) = (predicted("time_ratio_low"), predicted("time_ratio"), predicted("time_ratio_high"));
+    assert!(low <= expected && expected <= high && expected < 0.7, "{advice}");
+    assert!(advice["code"].as_str().unwrap().starts_with("struct body_x_vx {\n    double x;\n    double vx;\n};\n"));
+    let lines = advice["touched_lines"].as_array().unwrap();
+    assert!(lines.iter().any(|line| line.as_str().unwrap().ends_with(":28")), "{lines:?}");
+
+    let text = slimline(directory.path(), &[&["advise"], &TRACE[..]].concat());
+    assert!(text.contains("\n  Split body into {x vx} {y z vy vz mass next}\n"), "{text}");
+    assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
+}
+
+#[test]
+fn nodes_keep_what_is_hot_and_lie_side_by_side() {
+    let (body, ..) = advised(&["-DLINKED"]);
+    let advice = &body["advice"];
+    assert_eq!((&advice["change"], &advice["is_pool"]), (&"hot_cold_split".into(), &true.into()));
+    assert_eq!(advice["parts"], serde_json::json!([["x", "next"], ["y", "z", "vx", "vy", "vz", "mass"]]));
+    assert_eq!(advice["part_bytes"], serde_json::json!([24, 48]));
+    assert!(advice["code"].as_str().unwrap().contains("    struct body_cold *cold;\n"));
+}
+
+/// All of each element is used each time: no layout is advised.
+#[test]
+fn what_is_used_as_a_whole_is_left_alone() {
+    let (body, report, _) = advised(&["-DALL"]);
+    assert_eq!((&body["advice"], &report["together"]), (&Value::Null, &Value::Null));
+    assert!(body["reason"].as_str().unwrap().contains("saves 2 % of the time"), "{body}");
+    let shares = report["structures"].as_array().unwrap().iter().map(|of| of["share"].as_f64().unwrap());
+    assert!(shares.sum::<f64>() <= 1.0 + 1e-9);
+}
+
+#[test]
+fn what_is_wrong_is_one_line() {
+    let directory = traced(BODIES);
+    let run = |arguments: &[&str]| failed(directory.path(), &[&["advise"], arguments].concat());
+    assert!(run(&["missing", "--machine", "host"]).contains("--machine goes with a trace"));
+    assert!(run(&["run.trace", "--machine", "nowhere"]).contains("--machine nowhere: neither host, valgrind"));
+}
