@@ -251,13 +251,12 @@ mod tests {
         let pages: FxHashSet<u64> = accesses.iter().map(|(at, ..)| at / SMALL_PAGE_BYTES).collect();
         let Times { least, expected, most } = waiting.finish().times;
         // Without what is lost behind the comma beside so large a number.
-        let rounded = |time: f64| (time * 1e6).round() / 1e6;
         let without = |time: f64, assumed: Assumed| rounded(time - pages.len() as f64 * assumed.fault_cycles);
         Times { least: without(least, LEAST), expected: without(expected, EXPECTED), most: without(most, MOST) }
     }
 
-    fn hypot(a: f64, b: f64) -> f64 {
-        (a.hypot(b) * 1e6).round() / 1e6
+    fn rounded(time: f64) -> f64 {
+        (time * 1e6).round() / 1e6
     }
 
     /// Lines that are far from each other.
@@ -267,7 +266,10 @@ mod tests {
     fn misses_near_each_other_overlap() {
         let loads = FAR.map(|at| (at, NO_STRUCTURE, AccessKind::Load));
         // One is waited for, three are under way meanwhile.
-        assert_eq!(waited(&loads), Times { least: 40.0, expected: 100.0 + hypot(10.0, 30.0), most: 400.0 + 4.0 });
+        assert_eq!(
+            waited(&loads),
+            Times { least: 40.0, expected: rounded(100.0 + 10_f64.hypot(30.0)), most: 400.0 + 4.0 }
+        );
         // Hits in between until the window is over.
         let mut apart = vec![loads[0]];
         apart.extend(std::iter::repeat_n(loads[0], WINDOW as usize));
@@ -283,15 +285,15 @@ mod tests {
         assert_eq!(waited(&chased).expected, 400.0 + 10.0);
         // Who writes pointers is not led by them, and waits for nothing.
         let written = FAR.map(|at| (at, structure_key(0, true), AccessKind::Store));
-        assert_eq!(waited(&written).expected, hypot(10.0, 40.0));
+        assert_eq!(waited(&written).expected, rounded(10_f64.hypot(40.0)));
     }
 
     #[test]
     fn streams_come_in_time() {
         let streamed: Vec<_> = (0..5).map(|line| (0x10_000 + line * 64, NO_STRUCTURE, AccessKind::Load)).collect();
-        assert_eq!(waited(&streamed).expected, 100.0 + hypot(12.5, 40.0));
+        assert_eq!(waited(&streamed).expected, rounded(100.0 + 12.5_f64.hypot(40.0)));
         let back: Vec<_> = streamed.iter().rev().map(|of| (of.0, structure_key(0, true), of.2)).collect();
         // Also where a pointer leads along.
-        assert_eq!(waited(&back).expected, 100.0 + hypot(12.5, 40.0));
+        assert_eq!(waited(&back).expected, rounded(100.0 + 12.5_f64.hypot(40.0)));
     }
 }

@@ -52,8 +52,22 @@ pub fn definitions(structure: &StructureShape, candidate: &Candidate) -> String 
             form.structure(&mut code, &format!("{name}_block"), &lines, None);
         }
     }
-    let _ = writeln!(code, "// {}", usage(structure, candidate, name));
+    comment(&mut code, &usage(structure, candidate, name));
     code
+}
+
+/// Writes a comment in lines of not too many columns.
+fn comment(code: &mut String, text: &str) {
+    const COLUMNS: usize = 90;
+    let mut line = "//".to_owned();
+    for word in text.split(' ') {
+        if line.len() + 1 + word.len() > COLUMNS {
+            let _ = writeln!(code, "{line}");
+            "//".clone_into(&mut line);
+        }
+        line = line + " " + word;
+    }
+    let _ = writeln!(code, "{line}");
 }
 
 fn line(form: Form, field: &FieldShape) -> String {
@@ -107,9 +121,11 @@ fn usage(structure: &StructureShape, candidate: &Candidate, name: &str) -> Strin
         }
         Change::Split | Change::ArrayOfEach => {
             let (array, part) = (if is_rust { "Vec" } else { "array" }, part_name(structure, &candidate.parts[0]));
-            let by_pointer = if is_linked(structure) { ", through a pointer items_{part}[node - items]" } else { "" };
-            let by_pointer = by_pointer.replace("{part}", &part);
-            format!("one {array} each: items[i].{0} becomes items_{part}[i].{0}{by_pointer}", field(0))
+            let through = match is_linked(structure) {
+                true => format!(", node->{0} becomes items_{part}[node - items].{0}", field(0)),
+                false => String::new(),
+            };
+            format!("one {array} each: items[i].{0} becomes items_{part}[i].{0}{through}", field(0))
         }
         Change::Blocks => {
             let lanes = candidate.layout.parts()[0].lanes;
@@ -149,14 +165,15 @@ mod tests {
         assert_eq!(
             first(&all, Change::Reorder),
             "struct node {\n    char key[];\n    struct node *next;\n    char note[];\n};\n\
-             // nothing else changes, but where its size, its layout or an initializer without names is relied on\n"
+             // nothing else changes, but where its size, its layout or an initializer without names is\n\
+             // relied on\n"
         );
         assert_eq!(
             first(&all, Change::HotCold),
             "struct node_cold {\n    char note[];\n};\n\
              struct node {\n    char key[];\n    struct node *next;\n    struct node_cold *cold;\n};\n\
-             // node->note becomes node->cold->note, the cold parts from an array or pool of their own: side by side \
-             they would share lines\n"
+             // node->note becomes node->cold->note, the cold parts from an array or pool of their own:\n\
+             // side by side they would share lines\n"
         );
         assert!(first(&all, Change::Align).contains("_Alignas(64) on its first member"));
         assert!(first(&all, Change::Pool).contains("chunks of many node, handed out one behind the other"));

@@ -76,7 +76,7 @@ fn an_array_is_split_by_what_loops_use_together() {
     assert!(low <= expected && expected <= high && expected < 0.7, "{advice}");
     assert!(advice["code"].as_str().unwrap().starts_with("struct body_x_vx {\n    double x;\n    double vx;\n};\n"));
     let lines = advice["touched_lines"].as_array().unwrap();
-    assert!(lines.iter().any(|line| line.as_str().unwrap().ends_with(":28")), "{lines:?}");
+    assert!(lines.iter().any(|line| line.as_str().unwrap().ends_with(":26")), "{lines:?}");
 
     let text = slimline(directory.path(), &[&["advise"], &TRACE[..]].concat());
     assert!(text.contains("\n  Split body into {x vx} {y z vy vz mass next}\n"), "{text}");
