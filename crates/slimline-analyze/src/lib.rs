@@ -21,6 +21,7 @@ mod bottom;
 pub mod clusters;
 pub mod cost_paths;
 pub mod coverage;
+pub mod declared_layout;
 mod extents;
 pub mod fields;
 pub mod findings;

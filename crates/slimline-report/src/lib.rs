@@ -5,6 +5,7 @@
 pub mod annotate;
 pub mod assemble;
 pub mod csv;
+pub mod declared_layouts;
 pub mod doctor;
 pub mod export;
 pub mod full_trace;

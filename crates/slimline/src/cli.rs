@@ -3,6 +3,7 @@
 mod accesses;
 mod collector;
 mod export;
+mod layouts;
 mod regions;
 
 use std::ffi::OsString;
@@ -17,6 +18,7 @@ pub(crate) use self::accesses::{
 };
 pub(crate) use self::collector::{CollectorOptions, TraceCollector};
 pub(crate) use self::export::{Export, Tool};
+pub(crate) use self::layouts::{LayoutSort, Layouts, WantedTypes};
 pub(crate) use self::regions::{Regions, RegionsFormat, address};
 
 /// Name of the hidden subcommand that runs the calibration loop.
@@ -84,6 +86,7 @@ pub(crate) enum Command {
     Export(Export),
     Histogram(Histogram),
     Layout(Layout),
+    Layouts(Layouts),
     Learn(Learn),
     Place(Place),
     Simulate(Simulate),

@@ -5,6 +5,7 @@ mod cli;
 mod collectors;
 mod commands;
 mod configuration;
+mod declared_layouts;
 mod disk;
 mod foreseen_hooks;
 mod inspect;
