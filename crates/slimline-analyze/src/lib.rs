@@ -19,6 +19,7 @@ pub mod affinity;
 pub mod analysis;
 mod bottom;
 pub mod clusters;
+pub mod comparison;
 pub mod cost_paths;
 pub mod coverage;
 pub mod declared_layout;

@@ -27,10 +27,25 @@ pub struct LayoutsReport {
     pub schema: u32,
     /// Where types were read from.
     pub files: Vec<LayoutsFile>,
+    /// Which types are looked at.
+    pub filter: TypeFilter,
     /// Types of libraries that are not among `types`.
     pub left_out: u64,
     /// In the order that was asked for.
     pub types: Vec<TypeLayout>,
+}
+
+/// Which types are looked at.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq, Eq)]
+pub struct TypeFilter {
+    /// Names that they have, `*` and `?` standing for others; any where there is none.
+    pub types: Vec<String>,
+    /// Files that they are declared in, likewise.
+    pub sources: Vec<String>,
+    /// Least size.
+    pub least_bytes: u64,
+    /// Also types of libraries.
+    pub all: bool,
 }
 
 /// A program, library or object file.
@@ -138,7 +153,12 @@ pub enum LayoutOrder {
 
 impl LayoutsReport {
     /// The report of these types, in that order; those of one name are counted.
-    pub fn new(files: Vec<LayoutsFile>, left_out: u64, mut types: Vec<TypeLayout>, order: LayoutOrder) -> Self {
+    pub fn new(
+        files: Vec<LayoutsFile>,
+        (filter, left_out): (TypeFilter, u64),
+        mut types: Vec<TypeLayout>,
+        order: LayoutOrder,
+    ) -> Self {
         let mut names: HashMap<(String, String), u32> = HashMap::new();
         for layout in &types {
             *names.entry((layout.language.clone(), layout.name.clone())).or_default() += 1;
@@ -156,7 +176,7 @@ impl LayoutsReport {
                 LayoutOrder::Name => (0, 0),
             })
         });
-        Self { schema: LAYOUTS_SCHEMA, files, left_out, types }
+        Self { schema: LAYOUTS_SCHEMA, files, filter, left_out, types }
     }
 
     /// Names that several types have.

@@ -4,6 +4,7 @@
 
 pub mod annotate;
 pub mod assemble;
+pub mod comparison;
 pub mod csv;
 pub mod declared_layouts;
 pub mod doctor;

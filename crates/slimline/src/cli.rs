@@ -2,6 +2,7 @@
 
 mod accesses;
 mod collector;
+mod comparison;
 mod export;
 mod layouts;
 mod regions;
@@ -17,8 +18,9 @@ pub(crate) use self::accesses::{
     TraceFormat, size,
 };
 pub(crate) use self::collector::{CollectorOptions, TraceCollector};
+pub(crate) use self::comparison::{Check, CheckFormat, Diff, Limits, hot_field};
 pub(crate) use self::export::{Export, Tool};
-pub(crate) use self::layouts::{LayoutSort, Layouts, WantedTypes};
+pub(crate) use self::layouts::{LayoutSort, Layouts};
 pub(crate) use self::regions::{Regions, RegionsFormat, address};
 
 /// Name of the hidden subcommand that runs the calibration loop.
@@ -87,6 +89,8 @@ pub(crate) enum Command {
     Histogram(Histogram),
     Layout(Layout),
     Layouts(Layouts),
+    Diff(Diff),
+    Check(Check),
     Learn(Learn),
     Place(Place),
     Simulate(Simulate),

@@ -11,15 +11,14 @@ use slimline_attribute::typing::debug_info::DebugInfo;
 use slimline_attribute::typing::definitions::{Definition, Definitions};
 use slimline_attribute::typing::layout::TypeTable;
 use slimline_report::annotate::is_called;
-use slimline_report::declared_layouts::{LayoutOrder, LayoutsFile, LayoutsReport, TypeLayout, is_library};
+use slimline_report::declared_layouts::{LayoutOrder, LayoutsFile, LayoutsReport, TypeFilter, TypeLayout, is_library};
 use slimline_trace::regular_file::open_regular;
 
-use crate::cli::WantedTypes;
 use crate::disk::{Disk, check_whole};
 use crate::progress::Progress;
 
 /// Reads the types of all files that are wanted, in that order.
-pub(crate) fn read(files: &[PathBuf], wanted: &WantedTypes, order: LayoutOrder) -> anyhow::Result<LayoutsReport> {
+pub(crate) fn read(files: &[PathBuf], wanted: &TypeFilter, order: LayoutOrder) -> anyhow::Result<LayoutsReport> {
     let store = FileStore::new(&Disk);
     let mut table = TypeTable::new();
     let mut found = Definitions::new();
@@ -41,7 +40,7 @@ pub(crate) fn read(files: &[PathBuf], wanted: &WantedTypes, order: LayoutOrder) 
             layouts.extend(TypeLayout::of(&definition, &types));
         }
     }
-    Ok(LayoutsReport::new(read, left_out, layouts, order))
+    Ok(LayoutsReport::new(read, (wanted.clone(), left_out), layouts, order))
 }
 
 fn read_file<'a>(
@@ -81,12 +80,12 @@ fn read_file<'a>(
     })
 }
 
-fn is_wanted(definition: &Definition, types: &[Type], wanted: &WantedTypes) -> bool {
+fn is_wanted(definition: &Definition, types: &[Type], wanted: &TypeFilter) -> bool {
     let type_ = &types[definition.type_id.index()];
     let is_in = |pattern: &String| definition.declared_at.as_ref().is_some_and(|at| is_file(pattern, &at.file));
     (wanted.types.is_empty() || wanted.types.iter().any(|pattern| is_called(&type_.name, pattern)))
         && (wanted.sources.is_empty() || wanted.sources.iter().any(is_in))
-        && wanted.least_size.is_none_or(|least| type_.bytes >= least.get())
+        && type_.bytes >= wanted.least_bytes
 }
 
 /// Whether a pattern is that of a path, or of what is behind any of its slashes.

@@ -4,6 +4,7 @@ mod accesses;
 mod cli;
 mod collectors;
 mod commands;
+mod comparing;
 mod configuration;
 mod declared_layouts;
 mod disk;

@@ -63,8 +63,15 @@ impl<'a> DebugInfo<'a> {
         if self.unit(unit).is_none() {
             return false;
         }
-        for &offset in &self.index(unit).aggregates {
+        let index = self.index(unit);
+        for &offset in &index.aggregates {
             self.define_one(Die { unit, offset }, table, found);
+        }
+        for &offset in &index.foreign_typedefs {
+            let die = Die { unit, offset };
+            if self.class(die).is_some_and(|definition| self.is_anonymous(definition)) {
+                self.define_one(die, table, found);
+            }
         }
         true
     }

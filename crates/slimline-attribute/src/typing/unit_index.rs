@@ -17,6 +17,8 @@ pub(super) struct UnitIndex {
     typedefs: HashMap<u32, u32>,
     /// Structures, classes and unions that are defined in it, those within functions too.
     pub(super) aggregates: Vec<u32>,
+    /// Typedefs of types that are in other units: those without a name have theirs of these.
+    pub(super) foreign_typedefs: Vec<u32>,
     /// Variables whose location is one expression (statics and, unoptimized, locals), and COMMON blocks.
     pub(super) variables: Vec<u32>,
 }
@@ -52,13 +54,15 @@ impl UnitIndex {
                     let ranges = info.code_ranges(unit, entry);
                     index.functions.extend(ranges.into_iter().map(|(start, end)| (start, end, offset)));
                 }
-                dw::DW_TAG_typedef => {
-                    if let Some(AttributeValue::UnitRef(target)) = entry.attr_value(dw::DW_AT_type)
-                        && let Ok(target) = u32::try_from(target.0)
-                    {
-                        index.typedefs.entry(target).or_insert(offset);
+                dw::DW_TAG_typedef => match entry.attr_value(dw::DW_AT_type) {
+                    Some(AttributeValue::UnitRef(target)) => {
+                        if let Ok(target) = u32::try_from(target.0) {
+                            index.typedefs.entry(target).or_insert(offset);
+                        }
                     }
-                }
+                    Some(_) => index.foreign_typedefs.push(offset),
+                    None => {}
+                },
                 dw::DW_TAG_common_block => {
                     common = Some(depth);
                     index.variables.push(offset);

@@ -6,6 +6,7 @@
 pub(crate) mod a_run;
 mod advice;
 mod breakdown;
+mod comparison;
 mod data;
 mod declared_layouts;
 mod full_trace;
@@ -31,6 +32,7 @@ use anstyle::{AnsiColor, Style};
 use slimline_trace::escape::plain;
 
 pub(crate) use self::advice::{gain, what_changes};
+pub use self::comparison::{check, comparison};
 pub(crate) use self::data::{
     about, braced, element, hottest, kind, line_range, lines, names, origin, threads, touched, without_data,
 };

@@ -4,6 +4,7 @@ use std::num::NonZeroU64;
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
+use slimline_report::declared_layouts::TypeFilter;
 
 use super::{TableFormat, rows, size};
 
@@ -46,7 +47,7 @@ pub(crate) struct Layouts {
 }
 
 /// Which types are looked at.
-#[derive(Clone, Debug, Default, Args)]
+#[derive(Debug, Args)]
 pub(crate) struct WantedTypes {
     /// Only types of this name, or last part of it; `*` and `?` stand for others; may be repeated
     #[arg(long = "type", value_name = "GLOB")]
@@ -60,6 +61,17 @@ pub(crate) struct WantedTypes {
     /// Also types of standard libraries and of what is installed in /usr
     #[arg(long)]
     pub(crate) all: bool,
+}
+
+impl From<&WantedTypes> for TypeFilter {
+    fn from(wanted: &WantedTypes) -> Self {
+        Self {
+            types: wanted.types.clone(),
+            sources: wanted.sources.clone(),
+            least_bytes: wanted.least_size.map_or(0, NonZeroU64::get),
+            all: wanted.all,
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

@@ -2,11 +2,11 @@
 
 use anyhow::ensure;
 use slimline_report::annotate;
-use slimline_report::declared_layouts::LayoutOrder;
+use slimline_report::declared_layouts::{LayoutOrder, TypeFilter};
 use slimline_report::text::{self, Limits};
 
 use super::print;
-use crate::cli::{self, LayoutSort, TableFormat, WantedTypes};
+use crate::cli::{self, LayoutSort, TableFormat};
 use crate::declared_layouts;
 
 pub(crate) fn run(options: &cli::Layouts) -> anyhow::Result<u8> {
@@ -17,10 +17,8 @@ pub(crate) fn run(options: &cli::Layouts) -> anyhow::Result<u8> {
         LayoutSort::Name => LayoutOrder::Name,
     };
     // Who names a type wants it whoseever it is.
-    let wanted = match &options.show {
-        Some(_) => WantedTypes { all: true, ..options.wanted.clone() },
-        None => options.wanted.clone(),
-    };
+    let wanted = TypeFilter::from(&options.wanted);
+    let wanted = TypeFilter { all: wanted.all || options.show.is_some(), ..wanted };
     let mut report = declared_layouts::read(&options.files, &wanted, order)?;
     if let Some(name) = &options.show {
         report.types.retain(|layout| annotate::is_called(&layout.name, name));
