@@ -1,5 +1,6 @@
 //! What `layouts`, `diff` and `check` print, as snapshots. Review with `cargo insta review`.
 
+#[allow(dead_code, reason = "other tests use the rest of it")]
 mod art;
 
 use art::art;

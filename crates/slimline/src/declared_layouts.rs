@@ -75,7 +75,7 @@ fn read_file<'a>(
     Ok(LayoutsFile {
         path: shown.to_string(),
         debug_file: module.debug_path().map(str::to_owned),
-        units: info.unit_count(),
+        units: info.compilation_units(),
         missing,
     })
 }

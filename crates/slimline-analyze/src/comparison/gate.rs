@@ -31,6 +31,9 @@ impl Default for Allowed {
 /// Chance that any share is called worse by mistake, whatever else is compared.
 pub const LEVEL: f64 = 0.01;
 
+/// [`DataKey::kind`](super::DataKey::kind) of what belongs to no data.
+const UNATTRIBUTED: &str = "unattributed";
+
 /// Which rule was broken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Rule {
@@ -104,12 +107,15 @@ pub fn of_layouts<'c>(
 }
 
 /// What is worse of shares: what rose by more than is allowed, beyond chance. So a rise of just what is allowed is called worse in a
-/// hundredth of all comparisons at most, and no rise almost never.
+/// hundredth of all comparisons at most, and no rise almost never. What belongs to no data has no share that could be too large.
 pub fn of_shares<'c>(changes: &'c ShareChanges, allowed: &Allowed) -> Vec<Regression<'c>> {
     let chances: Vec<f64> = changes
         .rows
         .iter()
-        .map(|row| if row.difference.value > 0.0 { row.difference.chance(allowed.share_points) } else { 1.0 })
+        .map(|row| match row.difference.value > 0.0 && row.key.kind != UNATTRIBUTED {
+            true => row.difference.chance(allowed.share_points),
+            false => 1.0,
+        })
         .collect();
     let beyond = beyond_chance(&chances, LEVEL);
     changes.rows.iter().zip(beyond).filter(|(_, is_beyond)| *is_beyond).map(|(row, _)| Regression::Share(row)).collect()
@@ -175,6 +181,10 @@ mod tests {
         let run = |share: f64, reach: f64| {
             let share = Sampled { value: share, low: share - reach, high: share + reach };
             [DataShare { key: DataKey::default(), share, fields: Vec::new() }]
+        };
+        let unattributed = |share: f64| {
+            let [data] = run(share, 0.03);
+            [DataShare { key: DataKey { kind: UNATTRIBUTED.to_owned(), ..data.key }, ..data }]
         };
         let allowed = Allowed::default();
         let told = |old, new, reach| of_shares(&shares::compare(&run(old, reach), &run(new, reach)), &allowed).len();

@@ -133,6 +133,14 @@ impl<'a> DebugInfo<'a> {
         self.may_be_skeleton(unit) && self.unit(unit).is_some_and(|unit| unit.dwo_id.is_some())
     }
 
+    /// Number of compilation units, wherever their content is.
+    pub fn compilation_units(&self) -> u32 {
+        let is_one = |slot: &&UnitSlot<'a>| {
+            slot.origin == Origin::Info && matches!(slot.header.type_(), UnitType::Compilation | UnitType::Skeleton(_))
+        };
+        self.units.iter().filter(is_one).count() as u32
+    }
+
     /// Units whose content is in a `.dwo` file that is not there, or of another build.
     pub fn lost_units(&self) -> u32 {
         self.lost_units

@@ -18,7 +18,8 @@ pub use self::junit::junit;
 pub use self::sarif::sarif;
 pub use self::snapshot::Snapshot;
 use crate::annotate::is_called;
-use crate::text::number::percent;
+use crate::text::number::{count, percent, range};
+use crate::view::Interval;
 
 /// Version of the JSON of `diff` and `check`. 1: the first.
 pub const COMPARISON_SCHEMA: u32 = 1;
@@ -194,7 +195,8 @@ impl<'c> Check<'c> {
             Regression::Misses(row) => {
                 let title = row.key.as_ref().map_or_else(|| "all data".to_owned(), |key| title(key, None));
                 let growth = row.growth().map_or_else(String::new, |growth| format!(" ({:+.1} %)", growth * 100.0));
-                format!("{title}: {} misses of {} on {}, was {}{growth}", row.new, row.cache, row.machine, row.old)
+                let [is, was] = [row.new, row.old].map(count);
+                format!("{title}: {is} misses of {} on {}, was {was}{growth}", row.cache, row.machine)
             }
         }
     }
@@ -252,16 +254,13 @@ fn field_message(change: &TypeChange, moved: &MovedField, rule: Rule, noun: &str
         _ => format!("field {}", field.path),
     };
     let line = |offset: u64| offset / LINE_BYTES;
-    let where_ = match moved.crosses_newly() {
+    let lines = match moved.crosses_newly() {
         true => format!("on lines {} and {}", line(field.offset), line(field.offset + field.bytes - 1)),
         false => format!("on line {}", line(field.offset)),
     };
     let (offset, old_line) = (field.offset, line(*old_offset));
     let name = &change.name;
-    format!(
-        "{name}: {hot} is at offset {offset}, {where_}; it was at {old_offset}, on line {old_line}{}",
-        added(change)
-    )
+    format!("{name}: {hot} is at offset {offset}, {lines}; it was at {old_offset}, on line {old_line}{}", added(change))
 }
 
 fn type_message(change: &TypeChange, rule: Rule) -> String {
@@ -293,8 +292,7 @@ fn is_field(pattern: &str, type_name: &str, path: &str) -> bool {
 }
 
 fn told(share: Sampled) -> String {
-    let range = crate::text::number::range(crate::view::Interval { low: share.low, high: share.high });
-    format!("{} ({range})", percent(share.value))
+    format!("{} ({})", percent(share.value), range(Interval { low: share.low, high: share.high }))
 }
 
 fn type_change(change: &TypeChange) -> Value {

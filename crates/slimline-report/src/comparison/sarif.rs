@@ -1,11 +1,11 @@
 //! What is worse than allowed as SARIF, for code review: at the type's declaration.
 
 use serde_json::{Value, json};
+use slimline_analyze::comparison::gate::Regression;
 
 use super::{Check, rule_id, rule_words, title, type_of};
 use crate::export::sarif::{log, physical, rule};
 use crate::view::Position;
-use slimline_analyze::comparison::gate::Regression;
 
 /// The log; `directory` is what relative files are below.
 pub fn sarif(check: &Check<'_>, directory: &str) -> String {

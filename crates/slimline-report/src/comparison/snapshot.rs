@@ -204,7 +204,8 @@ fn heat(fields: &mut [DeclaredField], group: &Group) {
     }
 }
 
-/// A type by its members: its own holes (those of structures with a name are of these), and its fields by their paths.
+/// A type by its members: its own holes (those of structures with a name are of these), and its fields by their paths. A session's
+/// report has nothing else, and both sides are to be counted alike.
 fn declared(name: &str, place: Option<&Position>, bytes: u64, members: &[LayoutMember]) -> DeclaredType {
     let mut figures = Figures { bytes, lines: lines(bytes), ..Figures::default() };
     let mut fields = Vec::new();

@@ -2,8 +2,9 @@
 
 use std::fmt::{self, Write};
 
+use slimline_analyze::comparison::chance::Sampled;
 use slimline_analyze::comparison::gate::Regression;
-use slimline_analyze::comparison::layouts::{LayoutChanges, TypeChange};
+use slimline_analyze::comparison::layouts::{LayoutChanges, MovedField, TypeChange};
 use slimline_analyze::comparison::misses::MissChanges;
 use slimline_analyze::comparison::shares::ShareChanges;
 use slimline_trace::escape::plain;
@@ -109,7 +110,7 @@ fn one_type(out: &mut impl Write, change: &TypeChange, noun: &str) -> fmt::Resul
     }
     // Those that are hot, or worse off, first.
     let mut moved: Vec<_> = change.moved.iter().collect();
-    let rank = |moved: &&slimline_analyze::comparison::layouts::MovedField| {
+    let rank = |moved: &&MovedField| {
         (moved.field.heat, f64::from(u8::from(moved.crosses_newly() || moved.is_on_later_line())))
     };
     moved.sort_by(|a, b| rank(b).partial_cmp(&rank(a)).unwrap_or(std::cmp::Ordering::Equal));
@@ -150,9 +151,7 @@ fn shares(out: &mut impl Write, changes: &ShareChanges, noun: &str, limits: Limi
         Column::Text(""),
     ];
     let mut rows = Rows::on_page(&columns, limits);
-    let ends = |share: slimline_analyze::comparison::chance::Sampled| {
-        [percent(share.value), range(Interval { low: share.low, high: share.high })]
-    };
+    let ends = |share: Sampled| [percent(share.value), range(Interval { low: share.low, high: share.high })];
     for row in changes.rows.iter().take(limits.rows) {
         let mut cells: Vec<String> = ends(row.old).into_iter().chain(ends(row.new)).collect();
         cells.push(format!("{:+.1}", row.difference.value * 100.0));

@@ -114,6 +114,8 @@ fn all_forms_of_debug_information_tell_the_same() {
         let csv = shown(&scratch, &["layouts", name, "--format", "csv"]);
         let expected = first.get_or_insert_with(|| csv.clone());
         assert_eq!(&csv, expected, "{name}");
+        let text = shown(&scratch, &["layouts", name]);
+        assert!(text.contains(&format!("6 types of {name} (2 units)\n")), "{name}: {text}");
     }
     assert!(first.unwrap().contains(",2,2,11,0,"), "the header's structure is there");
     // A type that has a unit of its own is there once, whoever defines it.
