@@ -3,15 +3,16 @@
 use std::collections::BTreeMap;
 use std::fmt::{self, Write};
 
+use slimline_analyze::declared_layout::{LINE_BYTES, crosses_line};
+use slimline_analyze::full_trace::filter::is_match;
 use slimline_trace::escape::plain;
 
+use crate::declared_layouts::TypeLayout;
 use crate::text::number::percent;
 use crate::text::served::{levels, mean_cycles, others};
-use crate::text::{WIDTH, line_range, shorten_end};
+use crate::text::{WIDTH, line_range, shorten_end, shorten_path};
 use crate::view::{Field, Group, Layout, LayoutMember, Report, Served};
 
-/// Bytes of a cache line: where the layout is ruled off. 64 on every x86-64.
-const LINE_BYTES: u64 = 64;
 /// Column at which costs begin.
 const COST_COLUMN: usize = 40;
 /// Room for the cost: what offset and size, 14 columns and a blank, leave of the page.
@@ -36,10 +37,13 @@ pub fn holding<'a>(report: &'a Report, name: &str) -> Vec<&'a str> {
     found
 }
 
-fn is_called(full: &str, name: &str) -> bool {
-    let last = |path: &str| path.rsplit([' ', ':']).next() == Some(name);
+/// Whether that is a type's whole name, or its last part (`Node` for `struct Node`, `ns::Node`), with the arguments of a template or
+/// without; `*` and `?` in it stand for others.
+pub fn is_called(full: &str, name: &str) -> bool {
     let template = full.split('<').next().unwrap_or(full);
-    full == name || last(full) || template == name || last(template)
+    let fortran = full.strip_prefix("type(").and_then(|rest| rest.strip_suffix(')'));
+    let names = [full, template].into_iter().map(|path| [Some(path), path.rsplit([' ', ':']).next()]);
+    names.chain([[fortran, None]]).flatten().flatten().any(|own| is_match(name, own))
 }
 
 /// Writes the element type of `group`: offsets, sizes, holes, cache-line boundaries, and the cost of each field.
@@ -52,14 +56,80 @@ pub fn structure(out: &mut impl Write, report: &Report, group: &Group) -> fmt::R
 
 fn declared(out: &mut impl Write, report: &Report, group: &Group, layout: &Layout) -> fmt::Result {
     header(out, report, group)?;
-    let open = format!("{} {{", plain(&layout.name));
-    writeln!(out, "{open:<COST_COLUMN$}{}", columns(report))?;
-    let mut line = 0;
-    // How many there are, and their bytes.
-    let (mut holes, mut padding): ((u64, u64), (u64, u64)) = ((0, 0), (0, 0));
-    let mut open: Vec<&LayoutMember> = Vec::new();
     // By where the fields are that accesses are counted by: the member whose line has their cost.
-    let mut told: BTreeMap<Vec<u64>, &LayoutMember> = BTreeMap::new();
+    let mut told: BTreeMap<Vec<u64>, String> = BTreeMap::new();
+    let gaps = members(out, layout, &columns(report), |member| {
+        let fields = if is_marker(member, layout) { Vec::new() } else { fields_of(group, member) };
+        let offsets: Vec<u64> = fields.iter().map(|field| field.offset).collect();
+        // The processor loads and stores a unit of bit-fields as one, and alternatives of a union are the same bytes: so
+        // they are counted as one, and told once.
+        let cost = match told.get(&offsets) {
+            Some(first) => format!("    with {}", plain(first)),
+            None => cost(report, &fields),
+        };
+        if !offsets.is_empty() {
+            told.entry(offsets).or_insert_with(|| member.name.clone());
+        }
+        cost
+    })?;
+    summary(out, layout.bytes, gaps, "")?;
+    if group.fields.iter().any(Field::is_only_spanned) {
+        writeln!(out, "/* wide: reached only by wide loads that begin in an earlier field */")?;
+    }
+    Ok(())
+}
+
+/// Writes a declared type by itself: what `slimline layouts` says of it, and its members.
+///
+/// # Errors
+/// As `out`.
+pub fn declared_type(out: &mut impl Write, declared: &TypeLayout) -> fmt::Result {
+    if let Some(at) = &declared.declared_at {
+        writeln!(out, "/* {} */", shorten_path(&plain(&format!("{}:{}", at.file, at.line)), WIDTH - 6))?;
+    }
+    let layout = Layout {
+        name: declared.name.clone(),
+        language: declared.language.clone(),
+        bytes: declared.bytes,
+        members: declared.members.clone(),
+    };
+    let all = members(out, &layout, " offset  size", |member| {
+        let crosses = member.bits.is_none() && crosses_line(member.offset, member.bytes);
+        if crosses { "crosses a line".to_owned() } else { String::new() }
+    })?;
+    let own = Gaps { holes: (declared.holes, declared.hole_bytes), padding: (1, declared.padding_bytes) };
+    summary(out, declared.bytes, own, &format!(", alignment {}", declared.alignment))?;
+    let within = all.holes.1.saturating_sub(declared.hole_bytes) + all.padding.1.saturating_sub(declared.padding_bytes);
+    if within > 0 {
+        writeln!(out, "/* {} more within structures that it has */", bytes_word(within))?;
+    }
+    if declared.lacks_virtual_bases {
+        writeln!(out, "/* where its virtual bases lie is not known: they are not among its members */")?;
+    }
+    if declared.same_name > 1 {
+        writeln!(out, "/* one of {} types of this name */", declared.same_name)?;
+    }
+    Ok(())
+}
+
+/// Writes a structure with its holes and where cache lines begin; behind offset and size of each member is what is told of it, under
+/// `columns`. Holes of structures within it count, too.
+fn members(
+    out: &mut impl Write,
+    layout: &Layout,
+    columns: &str,
+    mut told: impl FnMut(&LayoutMember) -> String,
+) -> Result<Gaps, fmt::Error> {
+    let open = format!("{} {{", plain(&layout.name));
+    if open.chars().count() > COST_COLUMN {
+        writeln!(out, "{open}")?;
+        writeln!(out, "{:COST_COLUMN$}{columns}", "")?;
+    } else {
+        writeln!(out, "{open:<COST_COLUMN$}{columns}")?;
+    }
+    let mut line = 0;
+    let mut gaps = Gaps::default();
+    let mut open: Vec<&LayoutMember> = Vec::new();
     for member in &layout.members {
         while let Some(inner) = open.pop_if(|inner| inner.depth >= member.depth) {
             close(out, inner, layout)?;
@@ -71,7 +141,7 @@ fn declared(out: &mut impl Write, report: &Report, group: &Group, layout: &Layou
         }
         if member.is_hole() {
             let word = if member.padding { "padding" } else { "hole" };
-            let so_far = if member.padding { &mut padding } else { &mut holes };
+            let so_far = if member.padding { &mut gaps.padding } else { &mut gaps.holes };
             *so_far = (so_far.0 + 1, so_far.1 + member.bytes);
             writeln!(out, "{:indent$}/* {} {word} */", "", bytes_word(member.bytes), indent = indent(member))?;
             continue;
@@ -81,40 +151,39 @@ fn declared(out: &mut impl Write, report: &Report, group: &Group, layout: &Layou
             open.push(member);
             continue;
         }
-        let fields = if is_marker(member, layout) { Vec::new() } else { fields_of(group, member) };
-        let offsets: Vec<u64> = fields.iter().map(|field| field.offset).collect();
-        // The processor loads and stores a unit of bit-fields as one, and alternatives of a union are the same bytes: so
-        // they are counted as one, and told once.
-        let cost = match told.get(&offsets) {
-            Some(first) => format!("    with {}", plain(&first.name)),
-            None => cost(report, &fields),
-        };
-        if !offsets.is_empty() {
-            told.entry(offsets).or_insert(member);
-        }
-        row(out, &format!("{:indent$}{}", "", declaration(member, layout), indent = indent(member)), member, &cost)?;
+        let text = format!("{:indent$}{}", "", declaration(member, layout), indent = indent(member));
+        row(out, &text, member, &told(member))?;
     }
     while let Some(inner) = open.pop() {
         close(out, inner, layout)?;
     }
     writeln!(out, "}};")?;
-    let lines = layout.bytes.div_ceil(LINE_BYTES);
-    let hole_words = match holes {
+    Ok(gaps)
+}
+
+/// Holes, and padding at the ends of structures: how many there are, and their bytes.
+#[derive(Clone, Copy, Default)]
+struct Gaps {
+    holes: (u64, u64),
+    padding: (u64, u64),
+}
+
+/// `/* size 72 bytes, 2 cache lines, 1 hole of 7 bytes, 3 bytes of padding */`, with what is told behind that.
+fn summary(out: &mut impl Write, bytes: u64, gaps: Gaps, rest: &str) -> fmt::Result {
+    let lines = bytes.div_ceil(LINE_BYTES);
+    let holes = hole_words(gaps.holes);
+    let padding =
+        if gaps.padding.1 == 0 { String::new() } else { format!(", {} of padding", bytes_word(gaps.padding.1)) };
+    let plural = if lines == 1 { "" } else { "s" };
+    writeln!(out, "/* size {}, {lines} cache line{plural}, {holes}{padding}{rest} */", bytes_word(bytes))
+}
+
+fn hole_words(holes: (u64, u64)) -> String {
+    match holes {
         (0, _) => "no holes".to_owned(),
         (1, bytes) => format!("1 hole of {}", bytes_word(bytes)),
         (n, bytes) => format!("{n} holes, {} in all", bytes_word(bytes)),
-    };
-    let padding_words = if padding.1 == 0 { String::new() } else { format!(", {} of padding", bytes_word(padding.1)) };
-    writeln!(
-        out,
-        "/* size {}, {lines} cache line{}, {hole_words}{padding_words} */",
-        bytes_word(layout.bytes),
-        if lines == 1 { "" } else { "s" }
-    )?;
-    if group.fields.iter().any(Field::is_only_spanned) {
-        writeln!(out, "/* wide: reached only by wide loads that begin in an earlier field */")?;
     }
-    Ok(())
 }
 
 fn bytes_word(bytes: u64) -> String {

@@ -4,7 +4,9 @@
 
 pub mod annotate;
 pub mod assemble;
+pub mod comparison;
 pub mod csv;
+pub mod declared_layouts;
 pub mod doctor;
 pub mod export;
 pub mod full_trace;

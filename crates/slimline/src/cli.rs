@@ -2,7 +2,9 @@
 
 mod accesses;
 mod collector;
+mod comparison;
 mod export;
+mod layouts;
 mod regions;
 
 use std::ffi::OsString;
@@ -16,7 +18,9 @@ pub(crate) use self::accesses::{
     TraceFormat, size,
 };
 pub(crate) use self::collector::{CollectorOptions, TraceCollector};
+pub(crate) use self::comparison::{Check, CheckFormat, Diff, Limits, hot_field};
 pub(crate) use self::export::{Export, Tool};
+pub(crate) use self::layouts::{LayoutSort, Layouts};
 pub(crate) use self::regions::{Regions, RegionsFormat, address};
 
 /// Name of the hidden subcommand that runs the calibration loop.
@@ -84,6 +88,9 @@ pub(crate) enum Command {
     Export(Export),
     Histogram(Histogram),
     Layout(Layout),
+    Layouts(Layouts),
+    Diff(Diff),
+    Check(Check),
     Learn(Learn),
     Place(Place),
     Simulate(Simulate),

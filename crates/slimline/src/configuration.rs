@@ -14,6 +14,7 @@ use slimline_collect::{AllocatorCall, AllocatorRole, MOST_ARGUMENTS};
 use slimline_instrument::cargo::ALLOCATORS_VARIABLE;
 use slimline_instrument::rewrite::{OwnAllocator, OwnAllocators};
 
+use crate::cli::hot_field;
 use crate::disk::Disk;
 
 /// Where it is looked for: in the directory that slimline runs in, by compilers in those around it, too.
@@ -29,6 +30,23 @@ pub(crate) struct Configuration {
     /// Allocators of the program's own.
     #[serde(default)]
     allocator: Vec<Allocator>,
+    /// Limits of `slimline check`.
+    #[serde(default)]
+    check: CheckLimits,
+}
+
+/// How much worse `slimline check` lets things be; percentages as on the command line.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(crate) struct CheckLimits {
+    pub(crate) size: Option<f64>,
+    pub(crate) lines: Option<u64>,
+    pub(crate) holes: Option<u64>,
+    #[serde(default)]
+    pub(crate) hot: Vec<String>,
+    pub(crate) hot_share: Option<f64>,
+    pub(crate) share_points: Option<f64>,
+    pub(crate) misses: Option<f64>,
 }
 
 /// An allocator: its functions by what they do.
@@ -111,6 +129,22 @@ impl Configuration {
     fn read(file: &Path) -> anyhow::Result<Self> {
         let text = fs::read_to_string(file).with_context(|| file.display().to_string())?;
         Self::parse(&text, file)
+    }
+
+    /// The limits of `slimline check`.
+    pub(crate) fn check_limits(&self) -> anyhow::Result<CheckLimits> {
+        let of = |name: &str| format!("{}: check: {name}", self.file.display());
+        let CheckLimits { size, hot, hot_share, share_points, misses, .. } = &self.check;
+        for (name, percent) in
+            [("size", size), ("hot-share", hot_share), ("share-points", share_points), ("misses", misses)]
+        {
+            let is_right = percent.is_none_or(|percent| percent.is_finite() && percent >= 0.0);
+            ensure!(is_right, "{}: not a percentage, 0 or more", of(name));
+        }
+        for field in hot {
+            hot_field(field).map_err(|why| anyhow::anyhow!("{} = {field:?}: {why}", of("hot")))?;
+        }
+        Ok(self.check.clone())
     }
 
     /// Whether it tells of any allocator.
@@ -366,6 +400,29 @@ mod tests {
             assert_eq!(line.lines().count(), 1, "{line}");
         }
         assert!(calls("[[alocator]]").unwrap_err().starts_with("slimline.toml:1: unknown field"));
+    }
+
+    #[test]
+    fn limits_of_check_are_told() {
+        let limits = |text: &str| {
+            let told = |error: anyhow::Error| format!("{error:#}");
+            Configuration::parse(text, Path::new(FILE)).map_err(told)?.check_limits().map_err(told)
+        };
+        let found = limits("[check]\nsize = 5\nhot = [\"body.mass\"]\nhot-share = 2.5\n").unwrap();
+        assert_eq!(
+            (found.size, found.hot.as_slice(), found.hot_share),
+            (Some(5.0), ["body.mass".to_owned()].as_slice(), Some(2.5))
+        );
+        assert_eq!(limits("").unwrap(), CheckLimits::default());
+        let cases = [
+            ("[check]\nsise = 5", "slimline.toml:2: unknown field `sise`"),
+            ("[check]\nmisses = -1.0", "slimline.toml: check: misses: not a percentage, 0 or more"),
+            ("[check]\nhot = [\"mass\"]", "slimline.toml: check: hot = \"mass\": not TYPE.FIELD, as in body.mass"),
+        ];
+        for (text, expected) in cases {
+            let line = limits(text).unwrap_err();
+            assert!(line.starts_with(expected), "{text}: {line}");
+        }
     }
 
     #[test]

@@ -4,8 +4,12 @@ use std::borrow::Cow;
 use std::cell::OnceCell;
 
 use object::elf;
-use object::read::elf::{ElfFile64, FileHeader as _, ProgramHeader as _, Rela as _, SectionHeader as _, Sym as _};
-use object::{CompressedData, LittleEndian, Object as _, ObjectSection};
+use object::read::elf::{
+    ElfFile64, ElfSection64, FileHeader as _, ProgramHeader as _, Rela as _, SectionHeader as _, Sym as _,
+};
+use object::{
+    CompressedData, LittleEndian, Object as _, ObjectSection, ObjectSymbol as _, RelocationKind, RelocationTarget,
+};
 use rustc_hash::FxHashMap;
 use slimline_trace::address::Svma;
 
@@ -206,6 +210,7 @@ impl<'a> Image<'a> {
     /// with that name, as a `.dwo` file has one for each type, all in their order.
     pub(super) fn section(&self, store: &'a FileStore<'a>, name: &str) -> Slice<'a> {
         let named = self.file.sections().filter(|section| section.name() == Ok(name));
+        let content = |section: &ElfSection64<'a, '_, LittleEndian>| Some(self.linked(section, content(section)?));
         let mut parts: Vec<Cow<'a, [u8]>> = named.filter_map(|section| content(&section)).collect();
         if parts.is_empty() {
             // Under the name that a compressed section had once.
@@ -218,6 +223,29 @@ impl<'a> Image<'a> {
             None => &[],
         };
         Slice::new(bytes, gimli::LittleEndian)
+    }
+
+    /// A section's content with the numbers that a linker would put into an object file's: where in other sections something is.
+    fn linked(&self, section: &ElfSection64<'a, '_, LittleEndian>, content: Cow<'a, [u8]>) -> Cow<'a, [u8]> {
+        if self.file.elf_header().e_type(ENDIAN) != elf::ET_REL {
+            return content;
+        }
+        let mut content = content.into_owned();
+        for (offset, relocation) in section.relocations() {
+            let target = match relocation.target() {
+                RelocationTarget::Symbol(index) => {
+                    self.file.symbol_by_index(index).map_or(0, |symbol| symbol.address())
+                }
+                _ => 0,
+            };
+            let value = target.wrapping_add_signed(relocation.addend());
+            let bytes = usize::from(relocation.size() / 8);
+            let place = usize::try_from(offset).ok().and_then(|at| content.get_mut(at..at.checked_add(bytes)?));
+            if let (RelocationKind::Absolute, Some(place), 1..=8) = (relocation.kind(), place, bytes) {
+                place.copy_from_slice(&value.to_le_bytes()[..bytes]);
+            }
+        }
+        Cow::Owned(content)
     }
 
     /// Calls `visit` with each defined, named symbol: those of the symbol table, then the dynamic ones.

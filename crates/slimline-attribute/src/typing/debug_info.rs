@@ -71,6 +71,8 @@ pub struct DebugInfo<'a> {
     pub(super) rows: RefCell<HashMap<Subject, Option<TypeId>>>,
     /// Where virtual bases lie; none where nobody has said.
     pub(super) virtual_tables: VirtualTables<'a>,
+    /// Units whose content is in a `.dwo` file that is not there.
+    lost_units: u32,
     /// Types that are being read because another one asks.
     pub(super) nesting: Cell<u32>,
 }
@@ -90,6 +92,7 @@ impl<'a> DebugInfo<'a> {
             fields: RefCell::default(),
             rows: RefCell::default(),
             virtual_tables: VirtualTables::default(),
+            lost_units: 0,
             nesting: Cell::new(0),
         };
         let [units, types] = headers(&dwarf);
@@ -106,7 +109,10 @@ impl<'a> DebugInfo<'a> {
     pub fn of(debug: &Debug<'a>) -> Self {
         let mut info = Self::new(Arc::clone(debug.dwarf()));
         for number in 0..info.unit_count() {
-            let Some((skeleton, dwarf)) = info.split_of(number, debug) else { continue };
+            let Some((skeleton, dwarf)) = info.split_of(number, debug) else {
+                info.lost_units += u32::from(info.is_skeleton(number));
+                continue;
+            };
             let [units, types] = headers(&dwarf);
             let file = info.split.len();
             info.split.push(dwarf);
@@ -122,16 +128,37 @@ impl<'a> DebugInfo<'a> {
         Self { virtual_tables, ..self }
     }
 
+    /// Whether the unit says that its content is in a `.dwo` file.
+    fn is_skeleton(&self, unit: u32) -> bool {
+        self.may_be_skeleton(unit) && self.unit(unit).is_some_and(|unit| unit.dwo_id.is_some())
+    }
+
+    /// Number of compilation units, wherever their content is.
+    pub fn compilation_units(&self) -> u32 {
+        let is_one = |slot: &&UnitSlot<'a>| {
+            slot.origin == Origin::Info && matches!(slot.header.type_(), UnitType::Compilation | UnitType::Skeleton(_))
+        };
+        self.units.iter().filter(is_one).count() as u32
+    }
+
+    /// Units whose content is in a `.dwo` file that is not there, or of another build.
+    pub fn lost_units(&self) -> u32 {
+        self.lost_units
+    }
+
     fn split_of(&self, unit: u32, debug: &Debug<'a>) -> Option<(u32, Arc<Dwarf<'a>>)> {
+        let skeleton = if self.may_be_skeleton(unit) { self.unit(unit)? } else { return None };
+        Some((unit, debug.split_unit(skeleton)?))
+    }
+
+    fn may_be_skeleton(&self, unit: u32) -> bool {
         let header = &self.units[unit as usize].header;
         // Before DWARF 5 only the root entry tells a skeleton; it has addresses in a section of their own.
-        let may_be = match header.type_() {
+        match header.type_() {
             UnitType::Skeleton(_) => true,
             UnitType::Compilation => header.version() < 5 && !self.dwarf.debug_addr.reader().is_empty(),
             _ => false,
-        };
-        let skeleton = if may_be { self.unit(unit)? } else { return None };
-        Some((unit, debug.split_unit(skeleton)?))
+        }
     }
 
     fn add_units(&mut self, origin: Origin, skeleton: Option<u32>, headers: Vec<gimli::UnitHeader<Slice<'a>>>) {
@@ -149,7 +176,7 @@ impl<'a> DebugInfo<'a> {
     }
 
     /// Number of units.
-    pub(super) fn unit_count(&self) -> u32 {
+    pub fn unit_count(&self) -> u32 {
         u32::try_from(self.units.len()).unwrap_or(u32::MAX)
     }
 
@@ -308,6 +335,9 @@ impl<'a> DebugInfo<'a> {
     }
 
     fn file_path(&self, unit: u32, file: u64) -> Option<String> {
+        // Of a unit in a `.dwo` file its skeleton has the list of files.
+        let is_listed = |unit: &u32| self.unit(*unit).is_some_and(|unit| unit.line_program.is_some());
+        let unit = [Some(unit), self.units[unit as usize].skeleton].into_iter().flatten().find(is_listed)?;
         let dwarf = self.dwarf_of(unit);
         let unit = self.unit(unit)?;
         let header = unit.line_program.as_ref()?.header();

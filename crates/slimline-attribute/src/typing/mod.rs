@@ -13,6 +13,7 @@
 mod bound;
 mod code_ranges;
 pub mod debug_info;
+pub mod definitions;
 mod descend;
 mod effort;
 pub mod element;

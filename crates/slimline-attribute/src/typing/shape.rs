@@ -98,9 +98,11 @@ impl<'a> DebugInfo<'a> {
                 Some(target) => self.shape(target),
                 None => Some(Shape::Void),
             },
-            dw::DW_TAG_base_type | dw::DW_TAG_ptr_to_member_type | dw::DW_TAG_unspecified_type => {
-                Some(Shape::Scalar { bytes: bytes.unwrap_or(0) })
-            }
+            // Of text whose length is known only at run time debug information has no size.
+            dw::DW_TAG_base_type
+            | dw::DW_TAG_ptr_to_member_type
+            | dw::DW_TAG_unspecified_type
+            | dw::DW_TAG_string_type => Some(Shape::Scalar { bytes: bytes.unwrap_or(0) }),
             dw::DW_TAG_enumeration_type => match bytes {
                 Some(bytes) => Some(Shape::Scalar { bytes }),
                 None if flag(&entry, dw::DW_AT_declaration) || entry.has_attr(dw::DW_AT_signature) => {
@@ -163,6 +165,32 @@ impl<'a> DebugInfo<'a> {
         let mut operations = expression.operations(unit.encoding());
         let mut next = || operations.next().ok().flatten();
         matches!((next(), next(), next()), (Some(PushObjectAddress), Some(Deref { .. }), None))
+    }
+
+    /// Size of the descriptor that an array is behind: up to the last word of it that bounds and strides are read from, as debug
+    /// information tells these and not the size. `None` of what has no descriptor.
+    fn descriptor_bytes(&self, type_: Die) -> Option<u64> {
+        use gimli::Operation::PlusConstant;
+        let die = self.without_qualifiers(type_);
+        let entry = self.entry(die).filter(|entry| entry.tag() == dw::DW_TAG_array_type)?;
+        if !self.is_behind_descriptor(die, &entry) {
+            return None;
+        }
+        let encoding = self.unit(die.unit)?.encoding();
+        let word = u64::from(encoding.address_size);
+        let mut end = word;
+        self.for_each_child(die, |_, entry| {
+            for attribute in entry.attrs() {
+                let AttributeValue::Exprloc(expression) = attribute.value() else { continue };
+                let mut operations = expression.operations(encoding);
+                while let Ok(Some(operation)) = operations.next() {
+                    if let PlusConstant { value } = operation {
+                        end = end.max(value.saturating_add(word));
+                    }
+                }
+            }
+        })?;
+        Some(end)
     }
 
     /// The type below typedefs and qualifiers.
@@ -311,7 +339,7 @@ impl<'a> DebugInfo<'a> {
             return None;
         }
         let type_ = self.reference(die, entry, dw::DW_AT_type)?;
-        let type_bytes = self.base_bytes(type_)?;
+        let type_bytes = self.descriptor_bytes(type_).or_else(|| self.base_bytes(type_))?;
         let name = self.own_name(die, entry).map(str::to_owned);
         let bit_size = unsigned(entry, dw::DW_AT_bit_size).and_then(|bits| u8::try_from(bits).ok());
         let location = self.member_offset(die, entry)?;
@@ -389,7 +417,7 @@ impl<'a> DebugInfo<'a> {
 }
 
 /// Whether a type of that tag has the layout of the type it names or qualifies.
-fn is_transparent(tag: gimli::DwTag) -> bool {
+pub(super) fn is_transparent(tag: gimli::DwTag) -> bool {
     matches!(
         tag,
         dw::DW_TAG_typedef

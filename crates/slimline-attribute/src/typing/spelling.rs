@@ -2,7 +2,7 @@
 
 use gimli::constants as dw;
 
-use super::debug_info::{DebugInfo, Die, Entry, flag};
+use super::debug_info::{DebugInfo, Die, Entry, flag, unsigned};
 use super::effort::{Descent, Effort, MAX_DEPTH};
 use super::layout::ANONYMOUS;
 use crate::tables::Language;
@@ -44,6 +44,10 @@ impl<'a> DebugInfo<'a> {
             dw::DW_TAG_structure_type => "struct",
             _ => "",
         };
+        if entry.tag() == dw::DW_TAG_string_type {
+            let length = unsigned(entry, dw::DW_AT_byte_size).map_or_else(|| ":".to_owned(), |bytes| bytes.to_string());
+            return format!("character(len={length})");
+        }
         if self.own_name(die, entry).is_none() {
             // The type with that signature is a definition.
             if let Some(target) = self.reference(die, entry, dw::DW_AT_signature)

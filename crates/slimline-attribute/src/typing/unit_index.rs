@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use gimli::{AttributeValue, constants as dw};
 
-use super::debug_info::{DebugInfo, Die, is_aggregate};
+use super::debug_info::{DebugInfo, Die, flag, is_aggregate};
 
 /// What can only be found by walking a whole unit.
 #[derive(Default)]
@@ -15,6 +15,10 @@ pub(super) struct UnitIndex {
     functions: Vec<(u64, u64, u32)>,
     /// Typedef that names an anonymous structure, by the structure's offset.
     typedefs: HashMap<u32, u32>,
+    /// Structures, classes and unions that are defined in it, those within functions too.
+    pub(super) aggregates: Vec<u32>,
+    /// Typedefs of types that are in other units: those without a name have theirs of these.
+    pub(super) foreign_typedefs: Vec<u32>,
     /// Variables whose location is one expression (statics and, unoptimized, locals), and COMMON blocks.
     pub(super) variables: Vec<u32>,
 }
@@ -42,18 +46,23 @@ impl UnitIndex {
                 index.parents.push((offset, parent));
             }
             common = common.filter(|&common| depth > common);
+            if is_aggregate(tag) && !flag(entry, dw::DW_AT_declaration) && !entry.has_attr(dw::DW_AT_signature) {
+                index.aggregates.push(offset);
+            }
             match tag {
                 dw::DW_TAG_subprogram => {
                     let ranges = info.code_ranges(unit, entry);
                     index.functions.extend(ranges.into_iter().map(|(start, end)| (start, end, offset)));
                 }
-                dw::DW_TAG_typedef => {
-                    if let Some(AttributeValue::UnitRef(target)) = entry.attr_value(dw::DW_AT_type)
-                        && let Ok(target) = u32::try_from(target.0)
-                    {
-                        index.typedefs.entry(target).or_insert(offset);
+                dw::DW_TAG_typedef => match entry.attr_value(dw::DW_AT_type) {
+                    Some(AttributeValue::UnitRef(target)) => {
+                        if let Ok(target) = u32::try_from(target.0) {
+                            index.typedefs.entry(target).or_insert(offset);
+                        }
                     }
-                }
+                    Some(_) => index.foreign_typedefs.push(offset),
+                    None => {}
+                },
                 dw::DW_TAG_common_block => {
                     common = Some(depth);
                     index.variables.push(offset);

@@ -55,7 +55,7 @@ pub(super) fn view(found: &GroupFindings, tables: &Tables, loop_rows: &[usize], 
             .iter()
             .map(|cluster| cluster.fields.iter().map(|&row| offset(row)).collect())
             .collect(),
-        layout: element.and_then(|element| layout::view(element.type_id, tables)),
+        layout: element.and_then(|element| layout::view(element.type_id, &tables.types)),
         threads: found.threads.threads.iter().map(|used| thread(used, tables)).collect(),
         sharing: found.threads.sharing.as_ref().map(sharing),
         served: served::view(&found.service, whole),

@@ -1,6 +1,6 @@
 //! An element type as declared, nested structures and holes included.
 
-use slimline_attribute::tables::{Language, Member, Tables, Type, TypeId, TypeKind};
+use slimline_attribute::tables::{Language, Member, Type, TypeId, TypeKind};
 use slimline_attribute::typing::leaves::{Hole, holes};
 
 use crate::view::{Layout, LayoutMember};
@@ -11,14 +11,14 @@ const MAX_DEPTH: u32 = 8;
 const MOST_MEMBERS: usize = 4096;
 
 /// The layout of a structure; `None` for anything else.
-pub(super) fn view(id: TypeId, tables: &Tables) -> Option<Layout> {
-    let row = tables.type_(id);
+pub(crate) fn view(id: TypeId, types: &[Type]) -> Option<Layout> {
+    let row = &types[id.index()];
     if !matches!(row.kind, TypeKind::Structure | TypeKind::Union) {
         return None;
     }
     let mut members = Vec::new();
-    add(row, 0, 0, tables, &mut members);
-    let gaps = holes(&tables.types, id);
+    add(row, 0, 0, types, &mut members);
+    let gaps = holes(types, id);
     // Depth of the structure around a hole, and where it ends.
     let around = |hole: &Hole| {
         let holds = |member: &&LayoutMember| {
@@ -44,12 +44,12 @@ pub(super) fn view(id: TypeId, tables: &Tables) -> Option<Layout> {
     Some(Layout { name: row.name.clone(), language: language(row.language).to_owned(), bytes: row.bytes, members })
 }
 
-fn add(row: &Type, base: u64, depth: u32, tables: &Tables, into: &mut Vec<LayoutMember>) {
+fn add(row: &Type, base: u64, depth: u32, types: &[Type], into: &mut Vec<LayoutMember>) {
     // Rust declares them in an order of its own.
     let mut members: Vec<&Member> = row.members.iter().collect();
     members.sort_by_key(|member| member.offset);
     for member in members {
-        let inner = inner(member, tables).filter(|_| depth < MAX_DEPTH && into.len() < MOST_MEMBERS);
+        let inner = inner(member, types).filter(|_| depth < MAX_DEPTH && into.len() < MOST_MEMBERS);
         into.push(LayoutMember {
             offset: base + member.offset,
             bytes: member.bytes,
@@ -61,19 +61,19 @@ fn add(row: &Type, base: u64, depth: u32, tables: &Tables, into: &mut Vec<Layout
             padding: false,
         });
         if let Some(inner) = inner {
-            add(inner, base + member.offset, depth + 1, tables, into);
+            add(inner, base + member.offset, depth + 1, types, into);
         }
     }
 }
 
 /// The structure that a member is, or the union whose members are the outer structure's own, if it is one.
-fn inner<'t>(member: &Member, tables: &'t Tables) -> Option<&'t Type> {
-    let row = tables.type_(member.type_id?);
+fn inner<'t>(member: &Member, types: &'t [Type]) -> Option<&'t Type> {
+    let row = &types[member.type_id?.index()];
     let is_inner = row.kind == TypeKind::Structure || row.kind == TypeKind::Union && member.name.is_empty();
     (is_inner && !row.members.is_empty()).then_some(row)
 }
 
-pub(super) fn language(language: Language) -> &'static str {
+pub(crate) fn language(language: Language) -> &'static str {
     match language {
         Language::C => "c",
         Language::Cpp => "c++",
@@ -85,7 +85,7 @@ pub(super) fn language(language: Language) -> &'static str {
 
 #[cfg(test)]
 mod tests {
-    use slimline_attribute::tables::MemberRole;
+    use slimline_attribute::tables::{MemberRole, Tables};
 
     use super::*;
 
@@ -119,7 +119,7 @@ mod tests {
         let inner = structure(&mut tables, 16, &[("d", 0, 8, None), ("c", 8, 1, None)]);
         let members = [("in", 0, 16, Some(inner)), ("tag", 16, 1, None), ("k", 20, 4, None), ("t", 24, 1, None)];
         let outer = structure(&mut tables, 32, &members);
-        let layout = view(outer, &tables).expect("a structure");
+        let layout = view(outer, &tables.types).expect("a structure");
         let holes = layout.members.iter().filter(|member| member.is_hole());
         let found: Vec<_> = holes.map(|hole| (hole.offset, hole.bytes, hole.depth, hole.padding)).collect();
         assert_eq!(found, [(9, 7, 1, true), (17, 3, 0, false), (25, 7, 0, true)]);

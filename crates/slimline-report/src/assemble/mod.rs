@@ -5,7 +5,7 @@ mod breakdowns;
 mod costs;
 mod coverage;
 mod groups;
-mod layout;
+pub(crate) mod layout;
 mod lines;
 mod loops;
 mod served;

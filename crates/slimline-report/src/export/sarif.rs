@@ -26,12 +26,27 @@ const ROOT: &str = "SRCROOT";
 pub fn json(report: &Report, directory: &str) -> String {
     let session = &report.session;
     let results: Vec<Value> = report.advice.iter().map(|advice| result(advice, report, directory)).collect();
+    let rules: Vec<Value> = RULES.iter().map(|&(id, name, text)| rule(id, name, text)).collect();
+    let properties = json!({
+        "command": session.command,
+        "samples": format!("{} samples: {}", session.collector, how_sampled(session)),
+        "notes": session.notes,
+    });
+    log(&rules, &results, directory, &properties)
+}
+
+/// A rule of a log.
+pub(crate) fn rule(id: &str, name: &str, text: &str) -> Value {
+    json!({ "id": id, "name": name, "shortDescription": { "text": text } })
+}
+
+/// A log of one run with these rules and results, as JSON; relative files are below `directory`.
+pub(crate) fn log(rules: &[Value], results: &[Value], directory: &str, properties: &Value) -> String {
     let mut bases = Map::new();
     if !directory.is_empty() {
         bases
             .insert(ROOT.to_owned(), json!({ "uri": format!("file://{}/", encoded(directory.trim_end_matches('/'))) }));
     }
-    let rule = |&(id, name, text): &(&str, &str, &str)| json!({ "id": id, "name": name, "shortDescription": { "text": text } });
     let log = json!({
         "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
         "version": "2.1.0",
@@ -40,16 +55,12 @@ pub fn json(report: &Report, directory: &str) -> String {
                 "name": "slimline",
                 "fullName": PROGRAM,
                 "semanticVersion": env!("CARGO_PKG_VERSION"),
-                "rules": RULES.iter().map(rule).collect::<Vec<_>>(),
+                "rules": rules,
             } },
             "originalUriBaseIds": bases,
             "columnKind": "unicodeCodePoints",
             "results": results,
-            "properties": {
-                "command": session.command,
-                "samples": format!("{} samples: {}", session.collector, how_sampled(session)),
-                "notes": session.notes,
-            },
+            "properties": properties,
         }],
     });
     let text = serde_json::to_string_pretty(&log).expect("a log holds string keys and finite numbers only");
@@ -143,7 +154,8 @@ fn position(text: &str) -> Option<Position> {
     Some(Position { file: file.to_owned(), line: line.parse().ok()? })
 }
 
-fn physical(at: &Position, directory: &str) -> Value {
+/// A place in the source, relative to `directory` where it is below that.
+pub(crate) fn physical(at: &Position, directory: &str) -> Value {
     let below =
         at.file.strip_prefix(directory).and_then(|rest| rest.strip_prefix('/')).filter(|_| !directory.is_empty());
     let artifact = match below {

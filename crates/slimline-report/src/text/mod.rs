@@ -6,7 +6,9 @@
 pub(crate) mod a_run;
 mod advice;
 mod breakdown;
+mod comparison;
 mod data;
+mod declared_layouts;
 mod full_trace;
 pub(crate) mod head;
 mod histogram;
@@ -31,9 +33,11 @@ use anstyle::{AnsiColor, Style};
 use slimline_trace::escape::plain;
 
 pub(crate) use self::advice::{gain, what_changes};
+pub use self::comparison::{check, comparison};
 pub(crate) use self::data::{
     about, braced, element, hottest, kind, line_range, lines, names, origin, threads, touched, without_data,
 };
+pub use self::declared_layouts::declared_layouts;
 pub use self::full_trace::trace;
 pub(crate) use self::head::{samples as how_sampled, what_is_missing};
 pub use self::histogram::histogram;
@@ -50,7 +54,7 @@ pub use self::relayout::relayout;
 pub use self::reuse::reuse;
 pub use self::sharing::sharing;
 pub use self::simulation::simulation;
-pub(crate) use self::table::shorten_end;
+pub(crate) use self::table::{shorten_end, shorten_path};
 use crate::view::{ProcessReport, Report, Session};
 
 /// Widest line written.

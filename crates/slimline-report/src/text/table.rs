@@ -142,7 +142,7 @@ pub(crate) fn shorten_end(text: &str, width: usize) -> String {
 }
 
 /// The directory matters less than the file: `…/src/art.c`.
-pub(super) fn shorten_path(path: &str, width: usize) -> String {
+pub(crate) fn shorten_path(path: &str, width: usize) -> String {
     let length = path.chars().count();
     if length <= width {
         return path.to_owned();

@@ -3,14 +3,17 @@
 mod advise;
 mod annotate;
 mod cargo;
+mod check;
 mod compile;
 mod demo;
+mod diff;
 mod doctor;
 mod export;
 mod gcc;
 mod histogram;
 mod import;
 mod layout;
+mod layouts;
 mod learn;
 mod place;
 mod record;
@@ -58,6 +61,9 @@ pub(crate) fn run(cli: Cli) -> anyhow::Result<u8> {
         Command::Export(options) => export::run(options),
         Command::Histogram(options) => histogram::run(options),
         Command::Layout(options) => layout::run(options),
+        Command::Diff(options) => diff::run(options),
+        Command::Check(options) => check::run(options),
+        Command::Layouts(options) => layouts::run(options),
         Command::Learn(options) => learn::run(options),
         Command::Place(options) => place::run(options),
         Command::Regions(options) => regions::run(options),

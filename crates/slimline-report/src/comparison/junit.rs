@@ -1,0 +1,49 @@
+//! What is worse than allowed as JUnit's XML, which CI systems show as tests: each regression a test that failed, each rule that
+//! nothing breaks one that passed.
+
+use std::fmt::Write;
+
+use slimline_trace::escape::plain;
+
+use super::{Check, rule_id, rule_words};
+
+/// The file.
+pub fn junit(check: &Check<'_>) -> String {
+    let failed = check.regressions.len();
+    let kept: Vec<_> = check
+        .rules()
+        .into_iter()
+        .filter(|rule| check.regressions.iter().all(|regression| regression.rule() != *rule))
+        .collect();
+    let tests = failed + kept.len();
+    let mut text = format!(
+        "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites tests=\"{tests}\" failures=\"{failed}\">\n  \
+         <testsuite name=\"slimline check\" tests=\"{tests}\" failures=\"{failed}\">\n"
+    );
+    let mut add = |rule, name: &str, failure: Option<&str>| {
+        let (class, name) = (rule_id(rule), escaped(name));
+        let _ = match failure {
+            None => writeln!(text, "    <testcase classname=\"slimline.{class}\" name=\"{name}\"/>"),
+            Some(message) => writeln!(
+                text,
+                "    <testcase classname=\"slimline.{class}\" name=\"{name}\">\n      <failure type=\"{class}\" \
+                 message=\"{0}\">{0}</failure>\n    </testcase>",
+                escaped(message)
+            ),
+        };
+    };
+    for regression in &check.regressions {
+        let message = check.message(regression);
+        let name = message.split(": ").next().unwrap_or_default().to_owned();
+        add(regression.rule(), &name, Some(&message));
+    }
+    for rule in kept {
+        add(rule, rule_words(rule).1, None);
+    }
+    text + "  </testsuite>\n</testsuites>\n"
+}
+
+/// As XML has it, in elements and in attributes.
+fn escaped(text: &str) -> String {
+    plain(text).replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+}

@@ -1,0 +1,347 @@
+//! What differs between two runs or builds (`slimline diff`), and what of it is not allowed (`slimline check`).
+
+mod junit;
+mod sarif;
+mod snapshot;
+
+use serde_json::{Value, json};
+use slimline_analyze::comparison::DataKey;
+use slimline_analyze::comparison::chance::Sampled;
+use slimline_analyze::comparison::gate::{Allowed, Regression, Rule, of_layouts, of_misses, of_shares};
+use slimline_analyze::comparison::layouts::{self, DeclaredField, Figures, LayoutChanges, MovedField, TypeChange};
+use slimline_analyze::comparison::misses::{self, MissChanges};
+use slimline_analyze::comparison::shares::{self, ShareChanges};
+use slimline_analyze::declared_layout::LINE_BYTES;
+use slimline_analyze::full_trace::filter::is_match;
+
+pub use self::junit::junit;
+pub use self::sarif::sarif;
+pub use self::snapshot::Snapshot;
+use crate::annotate::is_called;
+use crate::text::number::{count, percent, range};
+use crate::view::Interval;
+
+/// Version of the JSON of `diff` and `check`. 1: the first.
+pub const COMPARISON_SCHEMA: u32 = 1;
+
+/// What differs.
+#[derive(Clone, Debug, Default)]
+pub struct Comparison {
+    /// What the old side is called.
+    pub old: String,
+    /// What the new side is called.
+    pub new: String,
+    /// What shares are of.
+    pub noun: &'static str,
+    /// Types, where both sides tell some.
+    pub layouts: Option<LayoutChanges>,
+    /// Shares, where both sides tell some.
+    pub shares: Option<ShareChanges>,
+    /// Misses, where both sides tell some.
+    pub misses: Option<MissChanges>,
+}
+
+impl Comparison {
+    /// Of two sides, each with what it is called.
+    ///
+    /// # Errors
+    /// They have nothing that could be compared; in words.
+    pub fn of((old, before): (String, &Snapshot), (new, after): (String, &Snapshot)) -> Result<Self, String> {
+        if !before.noun.is_empty() && !after.noun.is_empty() && before.noun != after.noun {
+            return Err(format!("shares of {old} are of {}, those of {new} of {}", before.noun, after.noun));
+        }
+        let layouts = before.types.as_ref().zip(after.types.as_ref()).map(|(old, new)| {
+            let changes = layouts::compare(old, new);
+            // What one side only was not asked for, or did not meet, is neither new nor gone.
+            match before.filter.is_some() && before.filter == after.filter {
+                true => changes,
+                false => LayoutChanges { added: Vec::new(), gone: Vec::new(), ..changes },
+            }
+        });
+        let shares = before.data.as_ref().zip(after.data.as_ref()).map(|(old, new)| shares::compare(old, new));
+        let misses = before.machines.as_ref().zip(after.machines.as_ref()).map(|(old, new)| misses::compare(old, new));
+        if layouts.is_none() && shares.is_none() && misses.is_none() {
+            return Err(format!(
+                "{old} ({}) and {new} ({}) have nothing that could be compared: types of programs, sessions and \
+                 `report` go with each other, and so do traces and `simulate`",
+                before.kind, after.kind
+            ));
+        }
+        Ok(Self {
+            old,
+            new,
+            noun: if before.noun.is_empty() { after.noun } else { before.noun },
+            layouts,
+            shares,
+            misses,
+        })
+    }
+
+    /// As JSON, indented, with a line end.
+    pub fn json(&self) -> String {
+        crate::pretty(&self.value())
+    }
+
+    fn value(&self) -> Value {
+        json!({
+            "schema": COMPARISON_SCHEMA,
+            "old": self.old,
+            "new": self.new,
+            "layouts": self.layouts.as_ref().map(|changes| json!({
+                "changed": changes.changed.iter().map(type_change).collect::<Vec<_>>(),
+                "added": changes.added.iter().map(|type_| json!({ "type": type_.name, "bytes": type_.figures.bytes }))
+                    .collect::<Vec<_>>(),
+                "gone": changes.gone.iter().map(|type_| json!({ "type": type_.name, "bytes": type_.figures.bytes }))
+                    .collect::<Vec<_>>(),
+                "same": changes.same,
+            })),
+            "shares": self.shares.as_ref().map(|changes| json!({
+                "of": self.noun,
+                "changed": changes.rows.iter().map(|row| json!({
+                    "data": data(&row.key),
+                    "field": row.field,
+                    "old": interval(row.old),
+                    "new": interval(row.new),
+                    "difference": { "value": row.difference.value, "low": row.difference.low, "high": row.difference.high },
+                    "chance": row.chance,
+                    "is_beyond_chance": row.is_beyond_chance,
+                })).collect::<Vec<_>>(),
+                "added": changes.added.iter().map(|(key, share)| json!({ "data": data(key), "new": interval(*share) }))
+                    .collect::<Vec<_>>(),
+                "gone": changes.gone.iter().map(|(key, share)| json!({ "data": data(key), "old": interval(*share) }))
+                    .collect::<Vec<_>>(),
+            })),
+            "misses": self.misses.as_ref().map(|changes| json!({
+                "accesses": changes.accesses.iter()
+                    .map(|(machine, old, new)| json!({ "machine": machine, "old": old, "new": new })).collect::<Vec<_>>(),
+                "changed": changes.rows.iter().map(|row| json!({
+                    "machine": row.machine,
+                    "cache": row.cache,
+                    "data": row.key.as_ref().map(data),
+                    "old": row.old,
+                    "new": row.new,
+                })).collect::<Vec<_>>(),
+                "added": changes.added.iter().map(data).collect::<Vec<_>>(),
+                "gone": changes.gone.iter().map(data).collect::<Vec<_>>(),
+                "unmatched": changes.unmatched,
+            })),
+        })
+    }
+}
+
+/// The verdict of `slimline check`.
+pub struct Check<'c> {
+    /// What was compared.
+    pub comparison: &'c Comparison,
+    /// What is worse than allowed, worst rule first.
+    pub regressions: Vec<Regression<'c>>,
+}
+
+impl<'c> Check<'c> {
+    /// What of a comparison is worse than allowed; fields that one of `hot` matches (`TYPE.FIELD`) are hot, whatever was measured.
+    pub fn of(comparison: &'c Comparison, allowed: &Allowed, hot: &[String]) -> Self {
+        let is_hot = |type_name: &str, path: &str| hot.iter().any(|pattern| is_field(pattern, type_name, path));
+        let mut regressions = Vec::new();
+        regressions.extend(comparison.layouts.iter().flat_map(|changes| of_layouts(changes, allowed, is_hot)));
+        regressions.extend(comparison.shares.iter().flat_map(|changes| of_shares(changes, allowed)));
+        regressions.extend(comparison.misses.iter().flat_map(|changes| of_misses(changes, allowed)));
+        regressions.sort_by_key(Regression::rule);
+        Self { comparison, regressions }
+    }
+
+    /// The rules that what was compared was held against.
+    pub fn rules(&self) -> Vec<Rule> {
+        let Comparison { layouts, shares, misses, .. } = self.comparison;
+        let mut rules = Vec::new();
+        if layouts.is_some() {
+            rules.extend([Rule::HotField, Rule::Crossing, Rule::Lines, Rule::Size, Rule::Holes]);
+        }
+        rules.extend(shares.is_some().then_some(Rule::Share));
+        rules.extend(misses.is_some().then_some(Rule::Misses));
+        rules
+    }
+
+    /// As JSON, indented, with a line end: the comparison, with `regressions`.
+    pub fn json(&self) -> String {
+        let mut value = self.comparison.value();
+        let regression = |regression: &Regression<'_>| {
+            let mut told = json!({
+                "rule": rule_id(regression.rule()),
+                "message": self.message(regression),
+                "type": type_of(regression).map(|change| &change.name),
+            });
+            if let Regression::Field(_, moved, _) = regression {
+                told["field"] = json!(moved.field.path);
+                told["old_offset"] = json!(moved.old_offset);
+                told["offset"] = json!(moved.field.offset);
+            }
+            told
+        };
+        value["regressions"] = self.regressions.iter().map(regression).collect();
+        crate::pretty(&value)
+    }
+
+    /// What is worse, in a sentence.
+    pub fn message(&self, regression: &Regression<'_>) -> String {
+        match regression {
+            Regression::Field(change, moved, rule) => field_message(change, moved, *rule, self.comparison.noun),
+            Regression::Type(change, rule) => type_message(change, *rule),
+            Regression::Share(row) => {
+                let title = title(&row.key, row.field.as_deref());
+                let (noun, points) = (self.comparison.noun, row.difference.value * 100.0);
+                let (was, is) = (told(row.old), told(row.new));
+                format!("{title}: {is} of the {noun}, was {was}: {points:+.1} points, beyond chance")
+            }
+            Regression::Misses(row) => {
+                let title = row.key.as_ref().map_or_else(|| "all data".to_owned(), |key| title(key, None));
+                let growth = row.growth().map_or_else(String::new, |growth| format!(" ({:+.1} %)", growth * 100.0));
+                let [is, was] = [row.new, row.old].map(count);
+                format!("{title}: {is} misses of {} on {}, was {was}{growth}", row.cache, row.machine)
+            }
+        }
+    }
+}
+
+/// How a rule is called in files.
+pub(crate) fn rule_id(rule: Rule) -> &'static str {
+    match rule {
+        Rule::HotField => "hot_field",
+        Rule::Crossing => "crossing",
+        Rule::Lines => "lines",
+        Rule::Size => "size",
+        Rule::Holes => "holes",
+        Rule::Share => "share",
+        Rule::Misses => "misses",
+    }
+}
+
+/// What a rule says.
+pub(crate) fn rule_words(rule: Rule) -> (&'static str, &'static str) {
+    match rule {
+        Rule::HotField => ("HotFieldOnLaterLine", "Hot fields stay on their cache line."),
+        Rule::Crossing => ("FieldOnTwoLines", "Fields that fit in a cache line do not lie on two."),
+        Rule::Lines => ("MoreCacheLines", "Types take no more cache lines than they did."),
+        Rule::Size => ("TypeGrew", "Types do not grow by more than is allowed."),
+        Rule::Holes => ("MoreHoles", "Types have no more bytes of holes than they had."),
+        Rule::Share => ("ShareRose", "Data and fields do not cost more than they did."),
+        Rule::Misses => ("MoreMisses", "Caches do not miss more than they did."),
+    }
+}
+
+/// The type that a regression is of.
+pub(crate) fn type_of<'c>(regression: &Regression<'c>) -> Option<&'c TypeChange> {
+    match regression {
+        Regression::Field(change, ..) | Regression::Type(change, _) => Some(change),
+        Regression::Share(_) | Regression::Misses(_) => None,
+    }
+}
+
+/// `bodies.x`, with what allocates the data.
+pub(crate) fn title(key: &DataKey, field: Option<&str>) -> String {
+    let name = if key.name.is_empty() { &key.kind } else { &key.name };
+    let field = field.map(|field| format!(".{field}")).unwrap_or_default();
+    match key.function.as_str() {
+        "" => format!("{name}{field}"),
+        function => format!("{name}{field} ({function})"),
+    }
+}
+
+fn field_message(change: &TypeChange, moved: &MovedField, rule: Rule, noun: &str) -> String {
+    let MovedField { field, old_offset, .. } = moved;
+    let hot = match (rule, field.heat > 0.0) {
+        (Rule::HotField, true) => format!("hot field {} ({} of the {noun})", field.path, percent(field.heat)),
+        (Rule::HotField, false) => format!("hot field {}", field.path),
+        _ => format!("field {}", field.path),
+    };
+    let line = |offset: u64| offset / LINE_BYTES;
+    let lines = match moved.crosses_newly() {
+        true => format!("on lines {} and {}", line(field.offset), line(field.offset + field.bytes - 1)),
+        false => format!("on line {}", line(field.offset)),
+    };
+    let (offset, old_line) = (field.offset, line(*old_offset));
+    let name = &change.name;
+    format!("{name}: {hot} is at offset {offset}, {lines}; it was at {old_offset}, on line {old_line}{}", added(change))
+}
+
+fn type_message(change: &TypeChange, rule: Rule) -> String {
+    let TypeChange { name, old, new, .. } = change;
+    let what = match rule {
+        Rule::Lines => format!("{} cache lines, was {}; {} bytes, was {}", new.lines, old.lines, new.bytes, old.bytes),
+        Rule::Holes => format!("{} bytes of holes, was {}", new.hole_bytes, old.hole_bytes),
+        _ => format!("{} bytes, was {}", new.bytes, old.bytes),
+    };
+    format!("{name}: {what}{}", added(change))
+}
+
+/// The fields that may be the reason: those that are new, else one that grew.
+fn added(change: &TypeChange) -> String {
+    const MOST: usize = 3;
+    let new: Vec<String> = change.added.iter().map(|field| format!("{} at {}", field.path, field.offset)).collect();
+    let grew = change.moved.iter().find(|moved| moved.field.bytes > moved.old_bytes);
+    match (new.as_slice(), grew) {
+        ([], Some(grew)) => format!("; {} has {} bytes, had {}", grew.field.path, grew.field.bytes, grew.old_bytes),
+        ([], None) => String::new(),
+        (new, _) if new.len() > MOST => format!("; new: {} and {} more", new[..MOST].join(", "), new.len() - MOST),
+        (new, _) => format!("; new: {}", new.join(", ")),
+    }
+}
+
+/// Whether `TYPE.FIELD` is that of a field; the type's name may be its last part.
+fn is_field(pattern: &str, type_name: &str, path: &str) -> bool {
+    pattern.split_once('.').is_some_and(|(type_, field)| is_called(type_name, type_) && is_match(field, path))
+}
+
+fn told(share: Sampled) -> String {
+    format!("{} ({})", percent(share.value), range(Interval { low: share.low, high: share.high }))
+}
+
+fn type_change(change: &TypeChange) -> Value {
+    let TypeChange { name, place, old, new, added, gone, moved } = change;
+    json!({
+        "type": name,
+        "declared_at": place.as_ref().map(|(file, line)| json!({ "file": file, "line": line })),
+        "old": figures(*old),
+        "new": figures(*new),
+        "added": added.iter().map(field).collect::<Vec<_>>(),
+        "gone": gone.iter().map(field).collect::<Vec<_>>(),
+        "moved": moved.iter().map(|moved| {
+            let mut told = field(&moved.field);
+            told["old_offset"] = json!(moved.old_offset);
+            told["old_bytes"] = json!(moved.old_bytes);
+            told["share"] = json!(moved.field.heat);
+            told["is_on_later_line"] = json!(moved.is_on_later_line());
+            told["crosses_newly"] = json!(moved.crosses_newly());
+            told
+        }).collect::<Vec<_>>(),
+    })
+}
+
+fn field(field: &DeclaredField) -> Value {
+    json!({ "field": field.path, "offset": field.offset, "bytes": field.bytes })
+}
+
+fn figures(figures: Figures) -> Value {
+    let Figures { bytes, lines, hole_bytes, padding_bytes } = figures;
+    json!({ "bytes": bytes, "lines": lines, "hole_bytes": hole_bytes, "padding_bytes": padding_bytes })
+}
+
+fn data(key: &DataKey) -> Value {
+    let DataKey { name, kind, function, type_name, line } = key;
+    json!({ "name": name, "kind": kind, "function": function, "type": type_name, "line": line })
+}
+
+fn interval(share: Sampled) -> Value {
+    json!({ "share": share.value, "low": share.low, "high": share.high })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_field;
+
+    #[test]
+    fn hot_fields_are_named_by_type_and_path() {
+        assert!(is_field("body.mass", "struct body", "mass") && is_field("net::Node.pos.*", "net::Node", "pos.x"));
+        assert!(is_field("*.x", "anything", "x") && !is_field("body.mass", "struct body", "mass2"));
+        assert!(!is_field("body", "struct body", "body"));
+    }
+}

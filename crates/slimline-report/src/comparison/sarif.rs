@@ -1,0 +1,45 @@
+//! What is worse than allowed as SARIF, for code review: at the type's declaration.
+
+use serde_json::{Value, json};
+use slimline_analyze::comparison::gate::Regression;
+
+use super::{Check, rule_id, rule_words, title, type_of};
+use crate::export::sarif::{log, physical, rule};
+use crate::view::Position;
+
+/// The log; `directory` is what relative files are below.
+pub fn sarif(check: &Check<'_>, directory: &str) -> String {
+    let rules = check.rules();
+    let told: Vec<Value> = rules
+        .iter()
+        .map(|&kind| {
+            let (name, text) = rule_words(kind);
+            rule(rule_id(kind), name, text)
+        })
+        .collect();
+    let result = |regression: &Regression<'_>| {
+        let change = type_of(regression);
+        let name = match regression {
+            Regression::Field(change, moved, _) => format!("{}.{}", change.name, moved.field.path),
+            Regression::Type(change, _) => change.name.clone(),
+            Regression::Share(row) => title(&row.key, row.field.as_deref()),
+            Regression::Misses(row) => row.key.as_ref().map_or_else(|| row.cache.clone(), |key| title(key, None)),
+        };
+        let mut location = json!({ "logicalLocations": [{ "name": name, "kind": "type" }] });
+        if let Some((file, line)) = change.and_then(|change| change.place.clone()) {
+            location["physicalLocation"] = physical(&Position { file, line }, directory);
+        }
+        let id = rule_id(regression.rule());
+        json!({
+            "ruleId": id,
+            "ruleIndex": rules.iter().position(|rule| *rule == regression.rule()),
+            "kind": "fail",
+            "level": "error",
+            "message": { "text": check.message(regression) },
+            "locations": [location],
+            "partialFingerprints": { "slimlineCheck/v1": format!("{id} {name}") },
+        })
+    };
+    let results: Vec<Value> = check.regressions.iter().map(result).collect();
+    log(&told, &results, directory, &json!({ "old": check.comparison.old, "new": check.comparison.new }))
+}

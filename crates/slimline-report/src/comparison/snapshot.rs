@@ -1,0 +1,240 @@
+//! One side of a comparison: what a session, a trace, a program's types, or JSON of slimline's, tell that can be compared.
+
+use std::collections::HashMap;
+
+use serde::Deserialize;
+use serde_json::Value;
+use slimline_analyze::comparison::DataKey;
+use slimline_analyze::comparison::chance::Sampled;
+use slimline_analyze::comparison::layouts::{DeclaredField, DeclaredType, Figures};
+use slimline_analyze::comparison::misses::{DataMisses, MachineMisses};
+use slimline_analyze::comparison::shares::DataShare;
+use slimline_analyze::declared_layout::lines;
+
+use crate::declared_layouts::{LAYOUTS_SCHEMA, LayoutsReport, TypeFilter};
+use crate::simulation::SIMULATION_SCHEMA;
+use crate::view::{Group, Interval, LayoutMember, Position, Report, SCHEMA};
+
+/// What can be compared of one run or build.
+#[derive(Clone, Debug, Default)]
+pub struct Snapshot {
+    /// What it was made of, in words: `session`, `layouts`, `simulation`.
+    pub kind: &'static str,
+    /// What shares are of (`time`).
+    pub noun: &'static str,
+    /// Types; of a session those of its data.
+    pub types: Option<Vec<DeclaredType>>,
+    /// Which types these are, where all of them are there.
+    pub filter: Option<TypeFilter>,
+    /// Shares of data, sampled.
+    pub data: Option<Vec<DataShare>>,
+    /// Misses.
+    pub machines: Option<Vec<MachineMisses>>,
+}
+
+impl Snapshot {
+    /// Of a session's report.
+    pub fn of_report(report: &Report) -> Self {
+        let mut types: Vec<DeclaredType> = Vec::new();
+        let mut by_name: HashMap<String, usize> = HashMap::new();
+        for group in &report.groups {
+            let Some(layout) = &group.layout else { continue };
+            let row = *by_name.entry(layout.name.clone()).or_insert_with(|| {
+                types.push(declared(&layout.name, None, layout.bytes, &layout.members));
+                types.len() - 1
+            });
+            if types[row].figures.bytes == layout.bytes {
+                heat(&mut types[row].fields, group);
+            }
+        }
+        // What is advised of a type says where it is declared.
+        for advice in &report.advice {
+            let group = report.groups.iter().find(|group| group.id == advice.group);
+            let row = group.and_then(|group| by_name.get(&group.layout.as_ref()?.name));
+            if let (Some(&row), Some(at)) = (row, &advice.declared_at) {
+                types[row].place = Some((at.file.clone(), at.line));
+            }
+        }
+        Self {
+            kind: "session",
+            noun: report.session.weight.noun(),
+            types: Some(types),
+            data: Some(report.groups.iter().map(data_share).collect()),
+            ..Self::default()
+        }
+    }
+
+    /// Of types as declared.
+    pub fn of_layouts(report: &LayoutsReport) -> Self {
+        let types = report
+            .types
+            .iter()
+            .map(|layout| declared(&layout.name, layout.declared_at.as_ref(), layout.bytes, &layout.members));
+        Self { kind: "layouts", types: Some(types.collect()), filter: Some(report.filter.clone()), ..Self::default() }
+    }
+
+    /// Of JSON that `report`, `layouts` or `simulate` printed.
+    ///
+    /// # Errors
+    /// It is none of these, or of another version of the format; in words.
+    pub fn of_json(text: &str) -> Result<Self, String> {
+        let value: Value = serde_json::from_str(text).map_err(|error| format!("not JSON: {error}"))?;
+        let schema = value["schema"].as_u64();
+        let of_version = |known: u32, what: &str| match schema {
+            Some(schema) if schema == u64::from(known) => Ok(()),
+            Some(schema) => Err(format!("{what} of format {schema}, this slimline reads format {known}: make it anew")),
+            None => Err(format!("{what} without its format's number")),
+        };
+        let damaged = |error: serde_json::Error| format!("damaged: {error}");
+        if value.get("session").is_some() && value.get("groups").is_some() {
+            of_version(SCHEMA, "a report")?;
+            Ok(Self::of_report(&serde_json::from_value(value).map_err(damaged)?))
+        } else if value.get("types").is_some() && value.get("filter").is_some() {
+            of_version(LAYOUTS_SCHEMA, "layouts")?;
+            Ok(Self::of_layouts(&serde_json::from_value(value).map_err(damaged)?))
+        } else if value.get("machines").is_some() {
+            of_version(SIMULATION_SCHEMA, "a simulation")?;
+            Ok(Self::of_simulation(serde_json::from_value(value).map_err(damaged)?))
+        } else {
+            Err("no JSON of slimline report, layouts or simulate (--format json)".to_owned())
+        }
+    }
+
+    fn of_simulation(report: Simulated) -> Self {
+        let data = |row: Row| {
+            let (allocated, declared) = (row.allocated_at.unwrap_or_default(), row.declared_at.unwrap_or_default());
+            let key = DataKey {
+                name: row.name.unwrap_or_default(),
+                kind: row.kind,
+                line: allocated.line.or(declared.line).unwrap_or(0),
+                function: allocated.function.unwrap_or_default(),
+                type_name: row.type_name.unwrap_or_default(),
+            };
+            DataMisses { key, caches: row.caches.into_iter().map(|cache| (cache.name, cache.misses)).collect() }
+        };
+        let machine = |machine: Machine| MachineMisses {
+            name: machine.name,
+            accesses: machine.loads.saturating_add(machine.stores),
+            caches: machine.caches.into_iter().map(|cache| (cache.name, cache.misses)).collect(),
+            data: machine.by.map(|by| by.data.into_iter().map(data).collect()).unwrap_or_default(),
+        };
+        Self {
+            kind: "simulation",
+            machines: Some(report.machines.into_iter().map(machine).collect()),
+            ..Self::default()
+        }
+    }
+}
+
+/// Of [`SimulationReport`](crate::simulation::SimulationReport)'s JSON what is compared.
+#[derive(Deserialize)]
+struct Simulated {
+    machines: Vec<Machine>,
+}
+
+#[derive(Deserialize)]
+struct Machine {
+    name: String,
+    loads: u64,
+    stores: u64,
+    caches: Vec<Cache>,
+    by: Option<By>,
+}
+
+#[derive(Deserialize)]
+struct Cache {
+    name: String,
+    misses: u64,
+}
+
+#[derive(Deserialize)]
+struct By {
+    data: Vec<Row>,
+}
+
+#[derive(Deserialize)]
+struct Row {
+    name: Option<String>,
+    #[serde(default)]
+    kind: String,
+    #[serde(rename = "type")]
+    type_name: Option<String>,
+    allocated_at: Option<Place>,
+    declared_at: Option<Place>,
+    caches: Vec<Cache>,
+}
+
+#[derive(Default, Deserialize)]
+struct Place {
+    function: Option<String>,
+    line: Option<u32>,
+}
+
+fn data_share(group: &Group) -> DataShare {
+    let place = group.allocated_at.as_ref();
+    let declared_line = group.declared_at.as_ref().map_or(0, |at| at.line);
+    let key = DataKey {
+        name: group.name.clone(),
+        kind: group.kind.clone(),
+        function: place.map_or_else(String::new, |place| place.function.clone()),
+        type_name: group.type_name.clone().unwrap_or_default(),
+        line: place.map_or(declared_line, |place| place.line),
+    };
+    let fields = group.fields.iter();
+    DataShare {
+        key,
+        share: sampled(group.share, group.share_interval),
+        fields: fields.map(|field| (field.name.clone(), sampled(field.share, field.share_interval))).collect(),
+    }
+}
+
+fn sampled(value: f64, interval: Interval) -> Sampled {
+    Sampled { value, low: interval.low, high: interval.high }
+}
+
+/// Gives fields of a type the shares that those of a group have.
+fn heat(fields: &mut [DeclaredField], group: &Group) {
+    for measured in &group.fields {
+        let holds = |field: &&mut DeclaredField| {
+            (field.offset..field.offset.saturating_add(field.bytes)).contains(&measured.offset)
+        };
+        if let Some(field) = fields.iter_mut().find(holds) {
+            field.heat += group.share * measured.share;
+        }
+    }
+}
+
+/// A type by its members: its own holes (those of structures with a name are of these), and its fields by their paths. A session's
+/// report has nothing else, and both sides are to be counted alike.
+fn declared(name: &str, place: Option<&Position>, bytes: u64, members: &[LayoutMember]) -> DeclaredType {
+    let mut figures = Figures { bytes, lines: lines(bytes), ..Figures::default() };
+    let mut fields = Vec::new();
+    let mut open: Vec<&LayoutMember> = Vec::new();
+    let variants = format!("{name}::");
+    for member in members {
+        open.truncate(open.iter().position(|outer| outer.depth >= member.depth).unwrap_or(open.len()));
+        if member.is_hole() {
+            let is_own = |outer: &&LayoutMember| outer.name.is_empty() || outer.type_name.starts_with(&variants);
+            if open.iter().all(is_own) {
+                let sum = if member.padding { &mut figures.padding_bytes } else { &mut figures.hole_bytes };
+                *sum += member.bytes;
+            }
+        } else if member.nested {
+            open.push(member);
+        } else {
+            // A base's fields are written as the class's own.
+            let outer = open.iter().filter(|outer| !outer.name.is_empty() && outer.name != outer.type_name);
+            let parts: Vec<&str> = outer.map(|outer| outer.name.as_str()).chain([member.name.as_str()]).collect();
+            let (offset, bytes) = match member.bits {
+                Some((first, bits)) => {
+                    let (first, end) = (u64::from(first), u64::from(first) + u64::from(bits));
+                    (member.offset + first / 8, end.div_ceil(8) - first / 8)
+                }
+                None => (member.offset, member.bytes),
+            };
+            fields.push(DeclaredField { path: parts.join("."), offset, bytes, heat: 0.0 });
+        }
+    }
+    let place = place.map(|at| (at.file.clone(), at.line));
+    DeclaredType { name: name.to_owned(), place, figures, fields }
+}

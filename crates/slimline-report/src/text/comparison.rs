@@ -1,0 +1,222 @@
+//! Differences of two runs or builds, and what of them is not allowed, as text.
+
+use std::fmt::{self, Write};
+
+use slimline_analyze::comparison::chance::Sampled;
+use slimline_analyze::comparison::gate::Regression;
+use slimline_analyze::comparison::layouts::{LayoutChanges, MovedField, TypeChange};
+use slimline_analyze::comparison::misses::MissChanges;
+use slimline_analyze::comparison::shares::ShareChanges;
+use slimline_trace::escape::plain;
+
+use super::number::{RANGE, count, percent, plural, plural_of, range};
+use super::table::{Column, Rows};
+use super::{Limits, STRONG, file_name, fold, heading};
+use crate::comparison::{Check, Comparison, rule_id, title};
+use crate::view::Interval;
+
+/// Fields of a type that are told by name; the rest is counted.
+const MOST_FIELDS: usize = 6;
+
+/// Writes what differs; tables have at most so many rows.
+///
+/// # Errors
+/// As `out`.
+pub fn comparison(out: &mut impl Write, comparison: &Comparison, limits: Limits) -> fmt::Result {
+    fold(out, &format!("{} → {}", plain(&comparison.old), plain(&comparison.new)), 0, 2)?;
+    if let Some(changes) = &comparison.layouts {
+        layouts(out, changes, comparison.noun, limits)?;
+    }
+    if let Some(changes) = &comparison.shares {
+        shares(out, changes, comparison.noun, limits)?;
+    }
+    if let Some(changes) = &comparison.misses {
+        misses(out, changes, limits)?;
+    }
+    Ok(())
+}
+
+/// Writes what is worse than allowed, a paragraph each, and the verdict.
+///
+/// # Errors
+/// As `out`.
+pub fn check(out: &mut impl Write, check: &Check<'_>) -> fmt::Result {
+    for regression in &check.regressions {
+        let text = format!("{}: {}", rule_id(regression.rule()), plain(&check.message(regression)));
+        fold(out, &text, 0, 4)?;
+        let place = match regression {
+            Regression::Field(change, ..) | Regression::Type(change, _) => change.place.as_ref(),
+            Regression::Share(_) | Regression::Misses(_) => None,
+        };
+        if let Some((file, line)) = place {
+            writeln!(out, "    {}:{line}", plain(file))?;
+        }
+    }
+    let Comparison { layouts, shares, misses, .. } = check.comparison;
+    let mut compared = Vec::new();
+    if let Some(changes) = layouts {
+        let changed = changes.changed.len() as u64;
+        compared.push(format!("{} ({} changed)", plural(changes.same + changed, "type"), count(changed)));
+    }
+    compared.extend(shares.as_ref().map(|changes| plural(changes.rows.len() as u64, "share")));
+    compared.extend(misses.as_ref().map(|changes| plural_of(changes.rows.len() as u64, "miss count", "miss counts")));
+    let verdict = match check.regressions.len() {
+        0 => "no regression".to_owned(),
+        many => plural(many as u64, "regression"),
+    };
+    writeln!(out, "{STRONG}{verdict}{STRONG:#}: compared {}", compared.join(", "))
+}
+
+fn layouts(out: &mut impl Write, changes: &LayoutChanges, noun: &str, limits: Limits) -> fmt::Result {
+    heading(out, "LAYOUTS")?;
+    for change in changes.changed.iter().take(limits.rows) {
+        one_type(out, change, noun)?;
+    }
+    if changes.changed.len() > limits.rows {
+        writeln!(out, "  {} more changed", count((changes.changed.len() - limits.rows) as u64))?;
+    }
+    for (sign, types) in [("+", &changes.added), ("-", &changes.gone)] {
+        for type_ in types.iter().take(limits.rows) {
+            fold(out, &format!("{sign} {}, {}", plain(&type_.name), plural(type_.figures.bytes, "byte")), 2, 6)?;
+        }
+        if types.len() > limits.rows {
+            writeln!(out, "  {sign} {} more", count((types.len() - limits.rows) as u64))?;
+        }
+    }
+    let are = if changes.same == 1 { "is" } else { "are" };
+    writeln!(out, "  {} {are} the same", plural(changes.same, "type"))
+}
+
+fn one_type(out: &mut impl Write, change: &TypeChange, noun: &str) -> fmt::Result {
+    let (old, new) = (change.old, change.new);
+    let figures = [
+        (old.bytes, new.bytes, "bytes"),
+        (old.lines, new.lines, "lines"),
+        (old.hole_bytes, new.hole_bytes, "bytes of holes"),
+        (old.padding_bytes, new.padding_bytes, "bytes of padding"),
+    ];
+    let differing = figures.iter().filter(|(old, new, _)| old != new);
+    let told: Vec<String> =
+        differing.map(|(old, new, what)| format!("{} → {} {what}", count(*old), count(*new))).collect();
+    let told = if told.is_empty() { "as large as before".to_owned() } else { told.join(", ") };
+    let place = change.place.as_ref().map(|(file, line)| format!(" ({}:{line})", file_name(file))).unwrap_or_default();
+    fold(out, &format!("{}{place}: {told}", plain(&change.name)), 2, 6)?;
+    let mut lines = Vec::new();
+    for field in &change.added {
+        lines.push(format!("+ {} at {}, {}", plain(&field.path), field.offset, plural(field.bytes, "byte")));
+    }
+    for field in &change.gone {
+        lines.push(format!("- {} at {}, {}", plain(&field.path), field.offset, plural(field.bytes, "byte")));
+    }
+    // Those that are hot, or worse off, first.
+    let mut moved: Vec<_> = change.moved.iter().collect();
+    let rank = |moved: &&MovedField| {
+        (moved.field.heat, f64::from(u8::from(moved.crosses_newly() || moved.is_on_later_line())))
+    };
+    moved.sort_by(|a, b| rank(b).partial_cmp(&rank(a)).unwrap_or(std::cmp::Ordering::Equal));
+    for found in moved {
+        let mut line = format!("{} {} → {}", plain(&found.field.path), found.old_offset, found.field.offset);
+        if found.old_bytes != found.field.bytes {
+            line += &format!(", {} → {} bytes", found.old_bytes, found.field.bytes);
+        }
+        if found.crosses_newly() {
+            line += ", now on two lines";
+        } else if found.is_on_later_line() {
+            line += ", on a later line";
+        }
+        if found.field.heat > 0.0 {
+            line += &format!("; {} of the {noun}", percent(found.field.heat));
+        }
+        lines.push(line);
+    }
+    let more = lines.len().saturating_sub(MOST_FIELDS);
+    for line in lines.iter().take(MOST_FIELDS) {
+        fold(out, line, 4, 8)?;
+    }
+    if more > 0 {
+        writeln!(out, "    {}", plural_of(more as u64, "more field", "more fields"))?;
+    }
+    Ok(())
+}
+
+fn shares(out: &mut impl Write, changes: &ShareChanges, noun: &str, limits: Limits) -> fmt::Result {
+    heading(out, format_args!("SHARES of the {noun}"))?;
+    let columns = [
+        Column::Number("old"),
+        Column::Number(RANGE),
+        Column::Number("new"),
+        Column::Number(RANGE),
+        Column::Number("points"),
+        Column::Shortened("data", 40),
+        Column::Text(""),
+    ];
+    let mut rows = Rows::on_page(&columns, limits);
+    let ends = |share: Sampled| [percent(share.value), range(Interval { low: share.low, high: share.high })];
+    for row in changes.rows.iter().take(limits.rows) {
+        let mut cells: Vec<String> = ends(row.old).into_iter().chain(ends(row.new)).collect();
+        cells.push(format!("{:+.1}", row.difference.value * 100.0));
+        cells.push(plain(&title(&row.key, row.field.as_deref())));
+        cells.push(if row.is_beyond_chance { "beyond chance".to_owned() } else { String::new() });
+        rows.push(cells);
+    }
+    if !changes.rows.is_empty() {
+        rows.write(out, 2)?;
+    }
+    if changes.rows.len() > limits.rows {
+        writeln!(out, "  {} more rows", count((changes.rows.len() - limits.rows) as u64))?;
+    }
+    for (which, data) in [("old", &changes.gone), ("new", &changes.added)] {
+        if data.is_empty() {
+            continue;
+        }
+        let told: Vec<String> = data
+            .iter()
+            .take(MOST_FIELDS)
+            .map(|(key, share)| format!("{} {}", plain(&title(key, None)), percent(share.value)))
+            .collect();
+        let more = data.len().saturating_sub(MOST_FIELDS);
+        let more = if more > 0 { format!(" and {} more", count(more as u64)) } else { String::new() };
+        fold(out, &format!("In the {which} run only: {}{more}", told.join(", ")), 2, 6)?;
+    }
+    Ok(())
+}
+
+fn misses(out: &mut impl Write, changes: &MissChanges, limits: Limits) -> fmt::Result {
+    heading(out, "MISSES")?;
+    for (machine, old, new) in &changes.accesses {
+        writeln!(out, "  {}: {} → {} accesses", plain(machine), count(*old), count(*new))?;
+    }
+    let columns = [
+        Column::Shortened("machine", 16),
+        Column::Shortened("cache", 12),
+        Column::Number("old"),
+        Column::Number("new"),
+        Column::Number("change"),
+        Column::Shortened("data", 40),
+    ];
+    let mut rows = Rows::on_page(&columns, limits);
+    for row in changes.rows.iter().filter(|row| row.key.is_none() || row.old != row.new).take(limits.rows) {
+        rows.push(vec![
+            plain(&row.machine),
+            plain(&row.cache),
+            count(row.old),
+            count(row.new),
+            row.growth().map_or_else(String::new, |growth| format!("{:+.1} %", growth * 100.0)),
+            row.key.as_ref().map_or_else(|| "all".to_owned(), |key| plain(&title(key, None))),
+        ]);
+    }
+    rows.write(out, 2)?;
+    for (which, data) in [("old", &changes.gone), ("new", &changes.added)] {
+        if !data.is_empty() {
+            let told: Vec<String> = data.iter().take(MOST_FIELDS).map(|key| plain(&title(key, None))).collect();
+            let more = data.len().saturating_sub(MOST_FIELDS);
+            let more = if more > 0 { format!(" and {} more", count(more as u64)) } else { String::new() };
+            fold(out, &format!("In the {which} run only: {}{more}", told.join(", ")), 2, 6)?;
+        }
+    }
+    if !changes.unmatched.is_empty() {
+        let told: Vec<String> = changes.unmatched.iter().map(|name| plain(name)).collect();
+        fold(out, &format!("Of one side only: {}", told.join(", ")), 2, 6)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,199 @@
+//! `slimline layouts`, of every form that debug information comes in.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::process::{Command, Output};
+
+use super::scratch::{Scratch, check_refused, stderr, stdout};
+
+const HEADER: &str = "
+struct node { int id; double pos[6]; char tag; double mass; };
+struct text { unsigned long length; char kind; char bytes[]; };
+";
+/// Has the header's types, and two whose names the other file has, too.
+const ONE: &str = "
+#include \"node.h\"
+struct own { char a; long b; };
+struct same { int a; };
+struct node n; struct text *t; struct own o; struct same s;
+int other(void);
+int main(void) { return n.id + (t != 0) + o.a + s.a + other(); }
+";
+const OTHER: &str = "
+#include \"node.h\"
+struct own { long b; long c; char a; };
+struct same { int a; };
+static struct node n; static struct text *t; static struct own o; static struct same s;
+int other(void) { return n.id + (t != 0) + o.a + s.a; }
+";
+
+fn slimline<S: AsRef<OsStr>>(scratch: &Scratch, arguments: impl IntoIterator<Item = S>) -> Output {
+    scratch.slimline(arguments).output().unwrap()
+}
+
+fn shown(scratch: &Scratch, arguments: &[&str]) -> String {
+    let output = slimline(scratch, arguments);
+    assert!(output.status.success(), "{}", stderr(&output));
+    stdout(&output)
+}
+
+fn run(scratch: &Scratch, command: &str) {
+    let output = scratch.bash(command).output().unwrap();
+    assert!(output.status.success(), "{}", stderr(&output));
+}
+
+fn sources() -> Scratch {
+    let scratch = Scratch::new();
+    for (name, text) in [("node.h", HEADER), ("one.c", ONE), ("other.c", OTHER)] {
+        fs::write(scratch.path(name), text).unwrap();
+    }
+    scratch
+}
+
+/// Rows of the CSV without the place of declaration: name, size, alignment, lines, holes, their bytes, padding, units, same name.
+fn rows(scratch: &Scratch, arguments: &[&str]) -> Vec<String> {
+    let csv = shown(scratch, &[arguments, &["--format", "csv"]].concat());
+    let row = |line: &str| {
+        let cells: Vec<&str> = line.split(',').collect();
+        [0, 3, 4, 5, 6, 7, 8, 12, 13].map(|at| cells[at]).join(" ")
+    };
+    csv.lines().skip(1).map(row).collect()
+}
+
+#[test]
+fn types_of_several_units_are_merged_and_those_of_one_name_told_apart() {
+    let scratch = sources();
+    run(&scratch, "gcc -g -O1 one.c other.c -o program");
+    let expected = [
+        "struct node 72 8 2 2 11 0 2 1",
+        "struct own 24 8 1 0 0 7 1 2",
+        "struct own 16 8 1 1 7 0 1 2",
+        // The flexible array takes what would be padding.
+        "struct text 16 8 1 0 0 0 2 1",
+        "struct same 4 4 1 0 0 0 1 2",
+        "struct same 4 4 1 0 0 0 1 2",
+    ];
+    assert_eq!(rows(&scratch, &["layouts", "program"]), expected);
+    let text = shown(&scratch, &["layouts", "program", "--sort", "holes", "--rows", "2"]);
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!(
+        lines,
+        [
+            "size  align  lines  holes  bytes  padding  crossing  type         declared",
+            "  72      8      2      2     11                     struct node  node.h:2",
+            "  16      8      1      1      7                     struct own   one.c:3",
+            "6 types of program (2 units), 4 of them not shown (--rows)",
+            "2 names are of several types: with another layout, or declared elsewhere",
+        ]
+    );
+    assert_eq!(rows(&scratch, &["layouts", "program", "--source", "node.h", "--least-size", "17"]), expected[..1]);
+    assert_eq!(rows(&scratch, &["layouts", "program", "--type", "o?n"]), expected[1..3]);
+    assert_eq!(rows(&scratch, &["layouts", "program", "--type", "struct s*"]), expected[4..]);
+}
+
+/// Debug information in the program, compressed, in a file of its own, in `.dwo` files, of an object file, of DWARF 4 and 5.
+#[test]
+fn all_forms_of_debug_information_tell_the_same() {
+    let scratch = sources();
+    let forms = [
+        ("five", "gcc -gdwarf-5 one.c other.c -o five"),
+        ("four", "gcc -gdwarf-4 one.c other.c -o four"),
+        ("packed", "gcc -g -gz one.c other.c -o packed"),
+        ("split", "gcc -g -gsplit-dwarf one.c other.c -o split"),
+        ("object.o", "gcc -g -c one.c other.c && ld -r one.o other.o -o object.o"),
+        (
+            "apart",
+            "gcc -g one.c other.c -o apart && objcopy --only-keep-debug apart apart.debug && \
+             objcopy --strip-debug --add-gnu-debuglink=apart.debug apart",
+        ),
+        ("library.so", "gcc -g -shared -fPIC one.c other.c -o library.so"),
+    ];
+    let mut first = None;
+    for (name, command) in forms {
+        run(&scratch, command);
+        let csv = shown(&scratch, &["layouts", name, "--format", "csv"]);
+        let expected = first.get_or_insert_with(|| csv.clone());
+        assert_eq!(&csv, expected, "{name}");
+        let text = shown(&scratch, &["layouts", name]);
+        assert!(text.contains(&format!("6 types of {name} (2 units)\n")), "{name}: {text}");
+    }
+    assert!(first.unwrap().contains(",2,2,11,0,"), "the header's structure is there");
+    // A type that has a unit of its own is there once, whoever defines it.
+    run(&scratch, "gcc -g -fdebug-types-section one.c other.c -o units");
+    let cut = |rows: Vec<String>| {
+        let mut rows: Vec<String> = rows.iter().map(|row| row.rsplitn(3, ' ').last().unwrap().to_owned()).collect();
+        rows.dedup();
+        rows
+    };
+    assert_eq!(cut(rows(&scratch, &["layouts", "units"])), cut(rows(&scratch, &["layouts", "five"])));
+    // What is gone is told.
+    run(&scratch, "rm -f *.dwo");
+    let told = shown(&scratch, &["layouts", "split"]);
+    assert!(
+        told.ends_with("Missing: split: 2 units are in .dwo files that are not there, or of another build\n"),
+        "{told}"
+    );
+}
+
+#[test]
+fn a_type_is_shown_with_its_members() {
+    let scratch = sources();
+    run(&scratch, "gcc -g -O1 one.c other.c -o program");
+    let text = shown(&scratch, &["layouts", "program", "--show", "node"]);
+    let (place, rest) = text.split_once('\n').unwrap();
+    assert!(place.starts_with("/* ") && place.ends_with("/node.h:2 */"), "{place}");
+    assert_eq!(
+        rest,
+        "struct node {                            offset  size
+    int id;                                   0     4
+    /* 4 bytes hole */
+    double pos[6];                            8    48
+    char tag;                                56     1
+    /* 7 bytes hole */
+    /* --- cache line 1 (64 bytes) --- */
+    double mass;                             64     8
+};
+/* size 72 bytes, 2 cache lines, 2 holes, 11 bytes in all, alignment 8 */
+"
+    );
+    let json: serde_json::Value =
+        serde_json::from_str(&shown(&scratch, &["layouts", "program", "--type", "node", "--format", "json"])).unwrap();
+    assert_eq!((&json["schema"], &json["types"][0]["members"][3]["name"]), (&1.into(), &"tag".into()));
+}
+
+/// pahole's own figures of structures that it can read: sizes, holes and padding.
+#[test]
+fn pahole_has_the_same_figures() {
+    if Command::new("pahole").arg("--version").output().is_err() {
+        return super::scratch::skip("pahole_has_the_same_figures", "pahole (dwarves) is not installed");
+    }
+    let scratch = sources();
+    run(&scratch, "gcc -gdwarf-4 -O1 -c one.c");
+    let output = scratch.bash("pahole one.o").output().unwrap();
+    let printed = stdout(&output);
+    for row in rows(&scratch, &["layouts", "one.o"]) {
+        let cells: Vec<&str> = row.rsplitn(9, ' ').collect();
+        let (name, bytes, holes, hole_bytes, padding) = (cells[8], cells[7], cells[4], cells[3], cells[2]);
+        let begin = printed.find(&format!("\n{name} {{")).or_else(|| printed.find(&format!("{name} {{"))).unwrap();
+        let theirs = &printed[begin..begin + printed[begin..].find("\n}").unwrap()];
+        assert!(theirs.contains(&format!("size: {bytes},")), "{theirs}");
+        if holes != "0" {
+            assert!(theirs.contains(&format!("holes: {holes}, sum holes: {hole_bytes}")), "{theirs}");
+        }
+        // It calls what a flexible array takes padding.
+        if padding != "0" {
+            assert!(theirs.contains(&format!("padding: {padding} ")), "{theirs}");
+        }
+    }
+}
+
+#[test]
+fn what_is_wrong_is_one_line() {
+    let scratch = sources();
+    run(&scratch, "gcc one.c other.c -o bare && gcc -g one.c other.c -o program");
+    check_refused(&slimline(&scratch, ["layouts", "nowhere"]), "nowhere: No such file or directory");
+    check_refused(&slimline(&scratch, ["layouts", "one.c"]), "one.c: no program, library or object file for x86-64");
+    check_refused(&slimline(&scratch, ["layouts", "."]), ".: not a regular file");
+    check_refused(&slimline(&scratch, ["layouts", "bare"]), "bare: has no debug information: compile it with -g");
+    check_refused(&slimline(&scratch, ["layouts", "program", "--show", "nodes"]), "no type \"nodes\" in what was read");
+}
