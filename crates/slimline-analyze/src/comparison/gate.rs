@@ -192,6 +192,9 @@ mod tests {
             [told(0.3, 0.5, 0.03), told(0.3, 0.5, 0.12), told(0.5, 0.3, 0.03), told(0.3, 0.34, 0.001)],
             [1, 0, 0, 0]
         );
+        // What belongs to no data is nobody's to mend.
+        let compared = shares::compare(&unattributed(0.3), &unattributed(0.5));
+        assert_eq!(of_shares(&compared, &allowed).len(), 0);
     }
 
     #[test]

@@ -71,8 +71,7 @@ pub fn ties(name: &str, source: &str) -> Vec<Tie> {
         } else if is_sized && has(&BYTES) {
             Reliance::Bytes
         } else if has(&DECLARED)
-            || has(&["struct"])
-                && attributes.take_while(|line| line.trim_start().starts_with("#[")).any(|line| is_c_s(&line))
+            || has(&["struct"]) && attributes.take_while(|line| line.trim_start().starts_with("#[")).any(is_c_s)
         {
             Reliance::Declared
         } else {
