@@ -65,6 +65,8 @@ enum Way {
     Simulated,
     /// `slimline trace -o`.
     Recorded,
+    /// The same with what is loaded and stored: `slimline trace --values -o`.
+    RecordedValues,
     /// Valgrind's own price.
     ValgrindNone,
     Cachegrind,
@@ -72,12 +74,13 @@ enum Way {
 }
 
 impl Way {
-    const ALL: [Self; 8] = [
+    const ALL: [Self; 9] = [
         Self::Qemu,
         Self::Discarded,
         Self::Live,
         Self::Simulated,
         Self::Recorded,
+        Self::RecordedValues,
         Self::ValgrindNone,
         Self::Cachegrind,
         Self::Dhat,
@@ -90,6 +93,7 @@ impl Way {
             Self::Live => "live",
             Self::Simulated => "simulated",
             Self::Recorded => "recorded",
+            Self::RecordedValues => "with values",
             Self::ValgrindNone => "Valgrind none",
             Self::Cachegrind => "cachegrind",
             Self::Dhat => "dhat",
@@ -214,6 +218,10 @@ impl Bench {
             Way::Live => self.slimline.trace(&native, &translated(&["--live"])),
             Way::Simulated => self.slimline.simulate_live(&native, &translated(&["--machine", "valgrind"])),
             Way::Recorded => self.slimline.trace(&native, &[&translated(&["-o"])[..], &[session.as_os_str()]].concat()),
+            Way::RecordedValues => {
+                let options = [&translated(&["--values", "-o"])[..], &[session.as_os_str()]].concat();
+                self.slimline.trace(&native, &options)
+            }
             Way::ValgrindNone => valgrind(&["--tool=none"]),
             Way::Cachegrind => valgrind(&["--tool=cachegrind", "--cache-sim=yes", "--cachegrind-out-file=/dev/null"]),
             Way::Dhat => valgrind(&["--tool=dhat", "--dhat-out-file=/dev/null"]),

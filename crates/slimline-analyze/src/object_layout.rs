@@ -2,11 +2,11 @@
 
 mod arenas;
 mod other_run;
+mod placing;
 mod slots;
 
 use std::collections::BTreeMap;
 
-use rustc_hash::FxHashMap;
 use slimline_layout::graph::Graph;
 use slimline_layout::order::{Hierarchical, arrangement_cost, breadth_first, random};
 use slimline_simulate::relocated::Steps;
@@ -14,17 +14,11 @@ use slimline_simulate::simulation::Outcome;
 
 pub use self::arenas::{BUCKET_BYTES, in_arenas};
 pub use self::other_run::{HeldBy, OtherRun};
+use self::placing::Placing;
+pub(crate) use self::placing::{ALIGNMENT, PLACE, block_spacing};
 pub use self::slots::Slots;
 use crate::full_trace::objects::Object;
 
-/// Where objects of each process are put: no program's own memory is there, and all of it up to the next process's addresses is free.
-pub(crate) const PLACE: u64 = 1 << 47;
-/// Bytes of a process's objects at most.
-const MOST_BYTES: u64 = 1 << 47;
-/// What the C library's allocator needs beside a block, which begins at a multiple of [`ALIGNMENT`], and the least that it takes.
-const HEADER_BYTES: u64 = 8;
-pub(crate) const ALIGNMENT: u64 = 16;
-const LEAST_BYTES: u64 = 32;
 /// What must be saved of the cycles that it is worth moving objects.
 pub const WORTH_IT: f64 = 0.02;
 
@@ -171,64 +165,11 @@ pub fn reusing(objects: &[Object]) -> u64 {
     reusing
 }
 
-/// Distance of blocks of so many bytes that the C library allocates one after the other.
-pub(crate) fn block_spacing(bytes: u64) -> u64 {
-    let with_header = bytes.saturating_add(HEADER_BYTES).checked_next_multiple_of(ALIGNMENT).unwrap_or(u64::MAX);
-    with_header.max(LEAST_BYTES)
-}
-
 /// How far each moves if those of a process lie one behind the other, as an allocator would put them that never reuses memory.
 fn moves(objects: &[Object], order: &[u32], (slots, larger_by): (&Slots, u64)) -> Result<Vec<u64>, TooLarge> {
-    let (mut placing, mut moves) = (Placing::new(slots, larger_by), vec![0; objects.len()]);
-    for &number in order {
-        let object = &objects[number as usize];
-        moves[number as usize] = placing.place(object)?.wrapping_sub(object.start);
-    }
+    let mut moves = vec![0; objects.len()];
+    Placing::new(slots, larger_by).in_order(objects, order.iter().copied(), &mut moves)?;
     Ok(moves)
-}
-
-/// Memory that each process's objects have taken so far.
-#[derive(Debug)]
-struct Placing<'a> {
-    /// By process: bytes from [`PLACE`] on.
-    taken: FxHashMap<u32, u64>,
-    slots: &'a Slots,
-    /// Bytes behind each object.
-    larger_by: u64,
-}
-
-impl<'a> Placing<'a> {
-    fn new(slots: &'a Slots, larger_by: u64) -> Self {
-        Self { taken: FxHashMap::default(), slots, larger_by }
-    }
-
-    /// Where the next object goes.
-    fn place(&mut self, object: &Object) -> Result<u64, TooLarge> {
-        let &Object { process, bytes, index, .. } = object;
-        if let Some(slot) = self.slots.of_object(object) {
-            // What is aligned to a power of two stays so, up to what the C library aligns to.
-            let alignment = 1 << slot.trailing_zeros().min(ALIGNMENT.trailing_zeros());
-            return self.take(process, alignment, slot.saturating_add(self.larger_by));
-        }
-        let bytes = bytes.saturating_add(self.larger_by);
-        if index.is_some() {
-            // An element of an array is side by side with the next one.
-            return self.take(process, 1, bytes);
-        }
-        self.take(process, ALIGNMENT, block_spacing(bytes))
-    }
-
-    /// Where so many bytes go that are aligned to as many.
-    fn aligned(&mut self, process: u32, bytes: u64) -> Result<u64, TooLarge> {
-        self.take(process, bytes, bytes)
-    }
-
-    fn take(&mut self, process: u32, alignment: u64, bytes: u64) -> Result<u64, TooLarge> {
-        let taken = self.taken.entry(process).or_insert(ALIGNMENT);
-        let place = taken.next_multiple_of(alignment);
-        *taken = place.saturating_add(bytes);
-        if *taken > MOST_BYTES { Err(TooLarge) } else { Ok(PLACE + place) }
-    }
 }
 
 /// Whether objects should lie otherwise.
@@ -284,6 +225,7 @@ fn by_cycles(cycles: &[(Arrangement, u64)], is_reusing: bool) -> Verdict {
 mod tests {
     use std::sync::LazyLock;
 
+    use super::placing::PLACE;
     use super::*;
     use crate::full_trace::objects::ObjectOrigin;
 

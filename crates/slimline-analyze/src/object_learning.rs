@@ -29,7 +29,7 @@ use slimline_learn::spread::Spread;
 
 pub use self::features::FeatureKind;
 use self::features::{Column, KnownFields};
-pub use self::hints::{Cell, Hint, Scale};
+pub use self::hints::{Candidate, Cell, Hint, Scale};
 use crate::full_trace::object_fields::Fields;
 use crate::full_trace::objects::{Object, ObjectOrigin};
 use crate::object_layout::{Verdict as LayoutVerdict, WORTH_IT};
@@ -123,7 +123,7 @@ pub enum Verdict {
     HintSavesNothing(Hint),
     /// The place says it as well: objects lie in their communities already. In which order they lie there is another question.
     AlreadySo(Feature),
-    /// Features say it, but no order of objects saves anything on this machine.
+    /// Features say it, but neither they nor any order of objects saves anything on this machine.
     NothingToGain,
     /// Only these features say it, and they change after memory is asked for.
     ChangesLater(Vec<String>),
@@ -168,6 +168,8 @@ pub struct LearnedType {
     pub compared: Accuracy,
     /// Most objects are elements of arrays.
     pub is_of_arrays: bool,
+    /// All objects in some order save cycles of those in the order of allocation.
+    pub is_any_order_better: bool,
     /// Of always the most frequent community.
     pub baseline: Accuracy,
     /// The best of forests that learned from shuffled communities.
@@ -176,8 +178,8 @@ pub struct LearnedType {
     pub features: Vec<Feature>,
     /// What is to be done.
     pub verdict: Verdict,
-    /// Where features are to be told: each object that has them, and its arena.
-    pub arenas: Vec<(u32, u64)>,
+    /// Where features are to be told: ways to do so, of which the replay says the best.
+    pub candidates: Vec<Candidate>,
     /// Share of the cycles in the order of allocation that is saved where objects lie in those, once that is known.
     pub hint_saves: Option<f64>,
 }
@@ -231,19 +233,26 @@ impl LearnedType {
         least > self.baseline.mean.max(self.shuffled) && self.kappa(accuracy) >= LEAST_KAPPA
     }
 
-    /// Its objects were replayed in [`Self::arenas`], which saved this share of the cycles: advice that does not save any is none.
-    pub fn replayed(&mut self, saved: f64) {
+    /// Its objects were replayed as each of [`Self::candidates`] puts them, which saved these shares of the cycles: advice that does not save
+    /// any is none. Of two that save as much it is the one of more arenas, which stay full where there are more objects.
+    pub fn replayed(&mut self, saved: &[f64]) {
+        let best = saved.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        let all = self.candidates.iter().zip(saved).filter(|(_, saved)| **saved > best - WORTH_IT);
+        let Some((Candidate { hint, .. }, &saved)) = all.max_by_key(|(of, _)| of.hint.cells) else { return };
         self.hint_saves = Some(saved);
-        if saved >= WORTH_IT {
-            return;
-        }
+        let hint = hint.clone();
         self.verdict = match std::mem::replace(&mut self.verdict, Verdict::NoFeature) {
-            Verdict::Hint(hint) | Verdict::OrderArray(hint) => Verdict::HintSavesNothing(hint),
+            Verdict::Hint(_) | Verdict::OrderArray(_) if saved < WORTH_IT => match self.is_any_order_better {
+                true => Verdict::HintSavesNothing(hint),
+                false => Verdict::NothingToGain,
+            },
+            Verdict::Hint(_) => Verdict::Hint(hint),
+            Verdict::OrderArray(_) => Verdict::OrderArray(hint),
             verdict => verdict,
         };
     }
 
-    fn judge(&self, copied: f64, layout: LayoutVerdict) -> Verdict {
+    fn judge(&self, copied: f64) -> Verdict {
         if copied >= MOST_COPIED {
             return Verdict::MovedAbout(copied);
         }
@@ -261,10 +270,6 @@ impl LearnedType {
         }
         if !self.is_said(&self.of_fields) {
             return Verdict::NoFeature;
-        }
-        // What not reusing memory saves alone is not the order's.
-        if !matches!(layout, LayoutVerdict::Reorder { saved_of_allocated, .. } if saved_of_allocated >= WORTH_IT) {
-            return Verdict::NothingToGain;
         }
         let hints: Vec<&Feature> = self.features.iter().filter(|feature| is_own(feature.kind)).collect();
         let is_worth = |feature: &&&Feature| feature.permutation > 2.0 * feature.permutation_error;
@@ -413,37 +418,24 @@ impl OfType<'_> {
             is_place_as_good: ahead.mean() <= 2.0 * ahead.standard_error_of_folds(),
             compared: Accuracy::of(&compared.accuracy, &compared.top),
             is_of_arrays: 2 * of_arrays > objects.len(),
+            // What not reusing memory saves alone is not the order's.
+            is_any_order_better: matches!(
+                layout, LayoutVerdict::Reorder { saved_of_allocated, .. } if saved_of_allocated >= WORTH_IT
+            ),
             baseline,
             shuffled: all.shuffled.accuracy.greatest(),
             features,
             verdict: Verdict::NoFeature,
-            arenas: Vec::new(),
+            candidates: Vec::new(),
             hint_saves: None,
         };
         let copied = self.origins.iter().filter_map(|origin| known.fields.copied.get(*origin as usize));
         let (copied, accesses) = copied.fold((0, 0), |sum, of| (sum.0 + of.0, sum.1 + of.1));
-        learned.verdict = learned.judge(copied as f64 / accesses.max(1) as f64, layout);
+        learned.verdict = learned.judge(copied as f64 / accesses.max(1) as f64);
         if let Verdict::Hint(hint) | Verdict::OrderArray(hint) = &mut learned.verdict {
-            learned.arenas = self.arenas(known, hint);
+            learned.candidates = self.candidates(known, hint);
         }
         Some(learned)
-    }
-
-    /// The arena of each object that has one. Ranges of features become those of all objects, as it is all that are to be allocated so.
-    fn arenas(&self, known: &KnownFields<'_>, hint: &mut Hint) -> Vec<(u32, u64)> {
-        let mut columns = Vec::with_capacity(hint.features.len());
-        for feature in &mut hint.features {
-            let of_name = match feature.kind {
-                FeatureKind::Secondary => self.secondary(known, &self.objects, Some(&feature.name)),
-                _ => self.primary(known, &self.objects, Some(&feature.name)),
-            };
-            let Some(column) = of_name.into_iter().next() else { return Vec::new() };
-            feature.range = column.range();
-            columns.push(column);
-        }
-        let arena = |at: usize| hint.arena(columns.iter().map(|column| column.values[at]));
-        let arenas = self.objects.iter().enumerate().filter_map(|(at, object)| Some((*object, arena(at)?)));
-        arenas.collect()
     }
 
     /// So many of its objects at most. Where there are more, communities are drawn, and of large ones some of their objects: of one that
@@ -578,26 +570,49 @@ mod tests {
         assert_eq!((features[0].range, features[0].is_integer, features[0].known), ((0.0, 599.0), true, 1.0));
         // 600 objects of 24 bytes fill 3.5 buckets.
         assert_eq!(hint.cells, 4);
-        assert_eq!(of.arenas.len(), 600);
-        assert!(of.arenas.iter().all(|(object, arena)| *arena == x[*object as usize] / 150), "{of:?}");
+        let [Candidate { hint: tried, arenas }] = of.candidates.as_slice() else { panic!("{of:?}") };
+        assert_eq!((tried, arenas.len()), (hint, 600));
+        assert!(arenas.iter().all(|(object, arena)| *arena == x[*object as usize] / 150), "{of:?}");
     }
 
     #[test]
     fn a_hint_that_saves_nothing_is_none() {
         let x = drawn(1);
         let mut of = learned(x.clone(), &x, (false, 0.0), SAVES);
-        of.replayed(0.5);
+        of.replayed(&[0.5]);
         assert!(matches!(of.verdict, Verdict::Hint(_)));
-        of.replayed(0.0);
+        of.replayed(&[0.0]);
         assert!(matches!(&of.verdict, Verdict::HintSavesNothing(hint) if hint.features.len() == 1), "{of:?}");
+    }
+
+    /// 20 groups of 30 objects fill 3.5 buckets; in four arenas five groups each would be among each other.
+    #[test]
+    fn numbers_that_several_objects_have_may_have_arenas_of_their_own() {
+        let group: Vec<u64> = drawn(1).into_iter().map(|number| number % u64::from(GROUPS)).collect();
+        let by: Vec<u64> = group.iter().map(|group| group * u64::from(OBJECTS / GROUPS)).collect();
+        let all = learned(group.clone(), &by, (false, 0.0), SAVES);
+        assert_eq!(all.candidates.iter().map(|of| of.hint.cells).collect::<Vec<_>>(), [4, 20]);
+        assert!(all.candidates[1].arenas.iter().all(|(object, arena)| *arena == group[*object as usize]));
+        for (saved, cells) in [([0.2, 0.3], 20), ([0.2, 0.19], 20), ([0.2, 0.1], 4)] {
+            let mut of = all.clone();
+            of.replayed(&saved);
+            assert!(matches!(&of.verdict, Verdict::Hint(hint) if hint.cells == cells), "{of:?}");
+        }
     }
 
     #[test]
     fn where_nothing_is_saved_there_is_no_hint() {
         let x = drawn(1);
         let allocated = LayoutVerdict::Reorder { to: Arrangement::Allocated, saved: 0.2, saved_of_allocated: 0.0 };
-        assert_eq!(learned(x.clone(), &x, (false, 0.0), allocated).verdict, Verdict::NothingToGain);
-        assert_eq!(learned(x.clone(), &x, (false, 0.0), LayoutVerdict::Leave).verdict, Verdict::NothingToGain);
+        for layout in [allocated, LayoutVerdict::Leave] {
+            let mut of = learned(x.clone(), &x, (false, 0.0), layout);
+            of.replayed(&[0.019]);
+            assert_eq!(of.verdict, Verdict::NothingToGain);
+            // The order of all objects need not be one that a hint makes.
+            let mut of = learned(x.clone(), &x, (false, 0.0), layout);
+            of.replayed(&[0.021]);
+            assert!(matches!(of.verdict, Verdict::Hint(_)), "{of:?}");
+        }
     }
 
     #[test]

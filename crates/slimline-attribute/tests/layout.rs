@@ -119,6 +119,17 @@ fn c_layouts_equal_offsetof_in_every_debug_format() {
     }
 }
 
+/// Compilers say it of the array and of its elements.
+#[test]
+fn an_array_of_constants_is_constant_once() {
+    let source = "struct word { const char text[8]; const char *const names[2]; volatile int hits[3]; } word;
+        int main(void) { return word.hits[0]; }";
+    let (program, mut table) = (Compiled::new("c", source, &["-O0"]), TypeTable::new());
+    program.info().type_named("struct word", &mut table).unwrap();
+    let spelled: Vec<_> = row(&table, "struct word").members.iter().map(|m| m.type_name.as_str()).collect();
+    assert_eq!(spelled, ["const char[8]", "const char *const[2]", "volatile int[3]"]);
+}
+
 #[test]
 fn statics_of_file_and_function_have_element_and_place() {
     let program = Compiled::new("c", C_SOURCE, &["-O0"]);

@@ -121,6 +121,8 @@ pub struct Outcome {
     pub profiles: Vec<WrittenProfile>,
     /// Where their threads were, by process, where they were sampled from outside.
     pub region_steps: BTreeMap<u32, RegionSteps>,
+    /// The command that told how long to record running processes, where it runs on: it ignores SIGTERM.
+    pub runs_on: Option<u32>,
 }
 
 impl Outcome {
@@ -271,7 +273,7 @@ fn with_agent(options: &RecordOptions, subject: &Subject, program: &Path, runs: 
         drop(run)
     }
     drop(held);
-    Ok(Outcome { directory: options.output.clone(), info, profiles, region_steps })
+    Ok(Outcome { directory: options.output.clone(), info, profiles, region_steps, runs_on: None })
 }
 
 fn with_rings(options: &RecordOptions, subject: &Subject) -> Result<Outcome, RecordError> {
@@ -339,9 +341,10 @@ fn with_rings(options: &RecordOptions, subject: &Subject) -> Result<Outcome, Rec
         }
         None => Default::default(),
     };
+    let runs_on = followed.runs_on;
     conclude(followed, &mut info, |_| "the program was not recorded: it ended before the kernel told of it".to_owned());
     drop(held);
-    Ok(Outcome { directory: options.output.clone(), info, profiles, region_steps })
+    Ok(Outcome { directory: options.output.clone(), info, profiles, region_steps, runs_on })
 }
 
 /// What processes have written of their regions: nothing where that was not asked for, and where their threads were only from outside.
@@ -375,6 +378,7 @@ fn command(options: &RecordOptions, program: &Path) -> Command {
 /// What came of following the target to its end.
 struct Followed {
     end: io::Result<End>,
+    runs_on: Option<u32>,
     processes: Vec<ProcessSummary>,
     any_alive: bool,
     session: SessionWriter,
@@ -394,7 +398,7 @@ fn follow(
     let (end, failed_early) = watch(&mut until, held, &mut source, &writer, info);
     let (processes, any_alive) = source.finish(&writer);
     let (session, written) = writer.finish();
-    Followed { end, processes, any_alive, session, written, failed_early }
+    Followed { end, runs_on: until.runs_on(), processes, any_alive, session, written, failed_early }
 }
 
 /// Writes the last `session.json`. `why_nothing` says why no process was recorded, where none was.

@@ -17,10 +17,9 @@ use slimline_trace::wire::{
 use tempfile::{Builder, TempDir};
 
 use crate::RecordError;
-use crate::agent_image::{AGENT, REGIONS};
+use crate::agent_image::{AGENT, PLUGIN, REGIONS};
 use crate::calibrate::ASSUMED_SKID;
 use crate::ring::ProcessFile;
-use crate::tracing::PLUGIN_FILE;
 
 /// Room that the rings should find: those of 128 threads, and call paths.
 const RING_ROOM_BYTES: u64 = 64 << 20;
@@ -29,22 +28,25 @@ const PREFIX: &str = "slimline-";
 /// The config before it is renamed into place.
 const NEW_CONFIG_FILE: &str = "config.tmp";
 
-/// A library that programs are started with.
+/// A library that programs are started with, or what starts them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Library {
     /// It samples.
     Agent,
     /// It times OpenMP's regions.
     Regions,
+    /// QEMU loads it: it tells of the accesses of a program that is translated.
+    Plugin,
 }
 
 impl Library {
-    const ALL: [Self; 2] = [Self::Agent, Self::Regions];
+    const ALL: [Self; 3] = [Self::Agent, Self::Regions, Self::Plugin];
 
     fn file(self) -> &'static str {
         match self {
             Self::Agent => AGENT_FILE,
             Self::Regions => "libslimline_regions.so",
+            Self::Plugin => "slimline_translate.so",
         }
     }
 
@@ -52,6 +54,7 @@ impl Library {
         match self {
             Self::Agent => AGENT,
             Self::Regions => REGIONS,
+            Self::Plugin => PLUGIN,
         }
     }
 }
@@ -285,7 +288,7 @@ fn clear(directory: &Path, keeps_library: bool) {
         let is_ring = written.iter().any(|ring| extension == Some(ring.as_ref()));
         let ends = [SUFFIX, STEPS_SUFFIX];
         let is_profile = name.to_str().is_some_and(|name| ends.iter().any(|end| name.ends_with(end)));
-        let is_library = name == PLUGIN_FILE || Library::ALL.iter().any(|library| name == library.file());
+        let is_library = Library::ALL.iter().any(|library| name == library.file());
         let is_told = [CONFIG_FILE, NEW_CONFIG_FILE, ALLOCATORS_FILE].iter().any(|told| name == *told);
         if is_ring || is_profile || is_told || is_library && !keeps_library {
             let _ = fs::remove_file(entry.path());
@@ -403,7 +406,7 @@ mod tests {
             NEW_CONFIG_FILE,
             ALLOCATORS_FILE,
             AGENT_FILE,
-            PLUGIN_FILE,
+            Library::Plugin.file(),
             "4711-0.ring",
             "4711-0.code",
             "4711.regions",
@@ -445,7 +448,7 @@ mod tests {
         remove_abandoned(&[place.path().to_owned()]);
         let mut left = left_in(&directory);
         left.sort_unstable();
-        assert_eq!(left, [AGENT_FILE, PLUGIN_FILE].map(|name| directory.join(name)));
+        assert_eq!(left, [AGENT_FILE, Library::Plugin.file()].map(|name| directory.join(name)));
         assert!(process.is_stopped());
         drop(child.stdin.take());
         child.wait().unwrap();

@@ -4,7 +4,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, ExitStatus};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
@@ -23,6 +23,11 @@ pub(crate) enum Until {
     /// Processes that ran already have all ended, slimline is asked to end, or the command that ran meanwhile has ended.
     Gone { processes: Vec<OwnedFd>, meanwhile: Option<Child> },
 }
+
+/// How long a command that ran meanwhile has to end, once it is asked to: one that ignores that is left to itself.
+const MOST_TO_END: Duration = Duration::from_secs(1);
+/// How often is looked whether it has, where the kernel does not tell.
+const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
 impl Until {
     /// How it ended; `None` where it has not. Passes on what signals came.
@@ -49,13 +54,19 @@ impl Until {
                     (false, true) => End::Detached,
                     (false, false) => return Ok(None),
                 };
-                if let Some(child) = meanwhile.as_mut().filter(|_| !is_over) {
-                    // It was there to tell the time.
-                    let _ = kill_process(Pid::from_child(child), Signal::TERM);
-                    child.wait()?;
+                if is_over || ask_to_end(meanwhile)? {
+                    *meanwhile = None;
                 }
                 Ok(Some(end))
             }
+        }
+    }
+
+    /// The command that ran meanwhile, where it still does.
+    pub(crate) fn runs_on(&self) -> Option<u32> {
+        match self {
+            Self::Child(_) => None,
+            Self::Gone { meanwhile, .. } => meanwhile.as_ref().map(Child::id),
         }
     }
 
@@ -70,6 +81,22 @@ impl Until {
             }
         }
     }
+}
+
+/// Has a command end that was there to tell the time; whether it did, or there is none.
+fn ask_to_end(meanwhile: &mut Option<Child>) -> io::Result<bool> {
+    let Some(child) = meanwhile else { return Ok(true) };
+    let asked = Instant::now();
+    // What is stopped takes a signal once it goes on.
+    for signal in [Signal::TERM, Signal::CONT] {
+        let _ = kill_process(Pid::from_child(child), signal);
+    }
+    let mut wakes: Vec<OwnedFd> = watch_of(child.id()).into_iter().collect();
+    while child.try_wait()?.is_none() {
+        let Some(left) = MOST_TO_END.checked_sub(asked.elapsed()) else { return Ok(false) };
+        wait(&mut wakes, left.min(LOOK_AGAIN));
+    }
+    Ok(true)
 }
 
 /// Takes in what `source` has until the end. Returns how it came, and whether writing failed meanwhile.

@@ -336,6 +336,9 @@ pub struct SiteCount {
     pub inlined: Option<Position>,
     /// `load`, `store`, `copy` …
     pub kind: &'static str,
+    /// Of code that was translated, the instruction's address in its file, as linked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub address: Option<String>,
     /// What it accesses, where that is known.
     pub variable: Option<String>,
     /// Type and field, where they are known.
@@ -551,6 +554,7 @@ impl From<&SiteRow> for SiteCount {
             position: (&row.place).into(),
             inlined: row.inlined.as_ref().map(Position::from),
             kind: row.kind.name(),
+            address: known(&row.address),
             variable: known(&row.variable),
             field: known(&row.field),
             executions: row.visits,

@@ -23,8 +23,8 @@ impl Language {
     }
 }
 
-/// A context whose arenas each have about a bucket of this run's objects of a type, and a call that allocates one by its features, in the
-/// language of the file. None where a feature has no name.
+/// A context with the hint's arenas, and a call that allocates an object by its features, in the language of the file. None where a feature
+/// has no name.
 pub(crate) fn hint_code(type_name: &str, hint: &Hint, file: &str) -> Option<String> {
     let features = &hint.features;
     if features
@@ -42,10 +42,6 @@ pub(crate) fn hint_code(type_name: &str, hint: &Hint, file: &str) -> Option<Stri
         features.iter().map(|feature| format!("{}: {}", named(feature, language), range(feature))).collect::<Vec<_>>();
     let said = format!("// In this run {}.", said.join(", "));
     let count = features.len();
-    let cast = match language {
-        Language::CPlusPlus => format!("({type_name} *)"),
-        Language::C | Language::Rust => String::new(),
-    };
     Some(match language {
         Language::Rust => {
             let hint = listed(&format!("let object = {name}_pool.alloc(object, &["), &binned, "])?;");
@@ -57,7 +53,14 @@ pub(crate) fn hint_code(type_name: &str, hint: &Hint, file: &str) -> Option<Stri
         Language::C | Language::CPlusPlus => {
             let hint = listed("const size_t hint[] = {", &binned, "};");
             let call = format!("tidy_alloc({name}_context, sizeof *object, hint);");
-            let made = wrapped(&format!("object = {cast}"), &call);
+            let made = match language {
+                // Its constructor is called as before.
+                Language::CPlusPlus => {
+                    let made = format!("object = new (memory) {type_name}(/* as before */);");
+                    format!("{}\n{made}", wrapped("void *memory = ", &call))
+                }
+                _ => wrapped("object = ", &call),
+            };
             format!(
                 "{said}\nconst size_t {name}_sizes[] = {{{sizes}}};\n\
                 struct tidy_context *{name}_context = tidy_create({count}, {name}_sizes);\n{hint}\n{made}"
@@ -104,7 +107,8 @@ fn cell(hint: &Hint, feature: &Feature, language: Language) -> String {
         Scale::DividedBy(by) => format!("{factor} / {}", literal(by)),
         Scale::Times(by) => format!("{factor} * {}", literal(by)),
     };
-    if language == Language::Rust { format!("({value}) as usize") } else { format!("(size_t)({value})") }
+    let value = if value.contains(' ') { format!("({value})") } else { value };
+    if language == Language::Rust { format!("{value} as usize") } else { format!("(size_t){value}") }
 }
 
 /// A number in a program.
@@ -167,7 +171,7 @@ mod tests {
         assert_eq!(bin((0.0, 2.0), false), "(size_t)(x * 31.9997)");
         assert_eq!(bin((-1.0, 1.0), false), "(size_t)((x - -1 + 0.00000200002) * 31.9997)");
         assert_eq!(of((-1.0, 1.0), false, Language::Rust), "((x - -1.0 + 0.00000200002) * 31.9997) as usize");
-        assert_eq!(bin((5.0, f64::INFINITY), false), "(size_t)(x)");
+        assert_eq!(bin((5.0, f64::INFINITY), false), "(size_t)x");
     }
 
     /// What is compiled and run there is what is printed here.
@@ -193,6 +197,19 @@ mod tests {
     fn code_is_what_tests_of_slimline_tidy_compile() {
         check_printed("a.c", include_str!("../../slimline-tidy/tests/c/printed_hint.c"));
         check_printed("a.rs", include_str!("../../slimline-tidy/tests/printed_hint.rs"));
+    }
+
+    #[test]
+    fn objects_of_cpp_are_constructed() {
+        let features = vec![feature("region", (0.0, 63.0), true)];
+        let printed = hint_code("customer", &Hint { features, cells: 64 }, "a.cpp").unwrap();
+        let last: Vec<&str> = printed.lines().skip(3).collect();
+        let expected = [
+            "const size_t hint[] = {(size_t)region};",
+            "void *memory = tidy_alloc(customer_context, sizeof *object, hint);",
+            "object = new (memory) customer(/* as before */);",
+        ];
+        assert_eq!(last, expected);
     }
 
     #[test]

@@ -160,12 +160,13 @@ fn beginning(path: &Path) -> Option<Vec<u8>> {
     Some(start)
 }
 
-/// The plugin's own file.
+/// The plugin's own file, as long as it is there: it goes when slimline does, and what the program left behind runs on.
 fn own_path() -> Option<Vec<u8>> {
     let own = goes_on as *const () as *const c_void;
     let mut information = std::mem::MaybeUninit::<libc::Dl_info>::uninit();
     // SAFETY: an address of the plugin's, and room for what is told of it.
     let is_known = unsafe { libc::dladdr(own, information.as_mut_ptr()) } != 0;
     // SAFETY: it was told; the loader's string lives as long as the plugin.
-    is_known.then(|| unsafe { CStr::from_ptr(information.assume_init().dli_fname) }.to_bytes().to_vec())
+    let path = is_known.then(|| unsafe { CStr::from_ptr(information.assume_init().dli_fname) }.to_bytes().to_vec())?;
+    Path::new(OsStr::from_bytes(&path)).exists().then_some(path)
 }

@@ -199,7 +199,8 @@ unsafe extern "C" fn in_child() {
 
 impl Translation {
     fn fail(&mut self, error: &io::Error) {
-        if !self.has_failed {
+        // Where the directory is gone, slimline is: nobody reads this any more.
+        if !self.has_failed && error.kind() != io::ErrorKind::NotFound {
             say(&format!("the process goes on untraced: what its code does can't be written down: {error}"));
         }
         self.has_failed = true;

@@ -415,7 +415,7 @@ mod tests {
         );
         assert_eq!(limits("").unwrap(), CheckLimits::default());
         let cases = [
-            ("[check]\nsise = 5", "slimline.toml:2: unknown field `sise`"),
+            ("[check]\nsise = 5", "slimline.toml:1: unknown field `sise`"),
             ("[check]\nmisses = -1.0", "slimline.toml: check: misses: not a percentage, 0 or more"),
             ("[check]\nhot = [\"mass\"]", "slimline.toml: check: hot = \"mass\": not TYPE.FIELD, as in body.mass"),
         ];

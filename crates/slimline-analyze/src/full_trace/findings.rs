@@ -11,6 +11,7 @@ use super::function_names::FunctionNames;
 use super::heap::GroupBlocks;
 use super::heap::blocks::Blocks;
 use super::heap::live_blocks::Group;
+use super::instructions::{Instructions, address};
 use super::sampling::{BySpot, LookedUp, by_spot, groups_of, looked_up, share_errors};
 use super::splitting::{Known, SplitRules, StructureFindings, Structures};
 use super::statics::Statics;
@@ -42,6 +43,8 @@ pub struct SiteRow {
     pub inlined: Option<Place>,
     /// What it does.
     pub kind: SiteKind,
+    /// Of code that was translated, the instruction's address in its file, as linked (`0x10e8`); empty where it is not known.
+    pub address: String,
     /// The variable; empty where it is not known.
     pub variable: String,
     /// Type and field that it accesses most, as `node.next`; empty where they are not known.
@@ -102,7 +105,7 @@ pub struct TraceFindings {
     pub heap_total: Accesses,
     /// How much was looked up, where not all was: blocks and what lies in them are estimates then.
     pub looked_up: Option<LookedUp>,
-    /// By site.
+    /// By site; of code that was translated, by instruction.
     pub sites: Vec<SiteRow>,
     /// By variable.
     pub variables: Vec<NameRow>,
@@ -136,7 +139,7 @@ pub fn findings(program: &Program, analysis: &TraceAnalysis, rules: &SplitRules)
     let [mut variables, mut fields, mut functions, mut lines] = [const { Sums::new() }; 4];
     let elements = analysis.heap().elements();
     let by_spot = by_spot(program, analysis, None);
-    let mut structures = Structures::new(elements);
+    let (mut structures, mut instructions) = (Structures::new(elements), Instructions::default());
     let names = function_names(program, analysis);
     let statics = Statics::of(program, analysis.heap().blocks(), groups_of(&by_spot));
     for (id, visits, accesses) in analysis.counts().sites(program) {
@@ -212,13 +215,12 @@ pub fn findings(program: &Program, analysis: &TraceAnalysis, rules: &SplitRules)
         let of_site = of_site.rows();
         of_site.iter().for_each(|row| fields.add(&row.name, row.accesses));
         let field = of_site.into_iter().next().map(|row| row.name).unwrap_or_default();
-        findings.sites.push(SiteRow { place, inlined, kind: site.kind, variable, field, visits, accesses });
+        let (kind, address) = (site.kind, address(module, site).to_owned());
+        instructions.add(module, SiteRow { place, inlined, kind, address, variable, field, visits, accesses });
     }
     add_unsure(&mut structures, program, analysis, &by_spot);
     let blocks: BTreeMap<Group, GroupBlocks> = analysis.heap().blocks().groups().collect();
-    findings.sites.sort_by(|a, b| {
-        (b.accesses.count().cmp(&a.accesses.count())).then_with(|| (&a.place, a.kind).cmp(&(&b.place, b.kind)))
-    });
+    findings.sites = instructions.rows();
     for (name, sum) in variables_of(program, analysis, (&by_spot, &statics)) {
         variables.add(&name, sum);
     }

@@ -22,6 +22,7 @@ pub mod filter;
 pub mod findings;
 mod function_names;
 pub mod heap;
+mod instructions;
 mod keyed;
 pub mod object_fields;
 pub mod object_structures;

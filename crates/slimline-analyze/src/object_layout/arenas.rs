@@ -2,7 +2,8 @@
 
 use rustc_hash::FxHashMap;
 
-use super::{Placing, Slots, TooLarge, in_order_of_allocation};
+use super::placing::Placing;
+use super::{Slots, TooLarge, in_order_of_allocation};
 use crate::full_trace::objects::Object;
 
 /// Bytes of a bucket, where a context's maker says nothing.
@@ -37,27 +38,28 @@ pub fn in_arenas(objects: &[Object], arenas: &[(u32, u64)], slots: &Slots) -> Re
         let arena = arena_of.get(object).copied();
         (arena.is_some(), objects[*object as usize].process, arena)
     });
-    let (mut placing, mut open) = (Placing::new(slots, 0), FxHashMap::<(u32, u64), Arena>::default());
-    let mut moves = vec![0; objects.len()];
-    for number in &order {
-        let object = &objects[*number as usize];
-        let bytes = object.bytes.max(1).next_multiple_of(UNIT_BYTES);
-        let place = match arena_of.get(number) {
-            // An element stays in an array, which has another order now.
-            Some(arena) if object.index.is_none() && bytes <= BUCKET_BYTES => {
-                let own = open.entry((object.process, *arena)).or_default();
-                match own.place(bytes) {
-                    Some(place) => place,
-                    None => {
-                        *own = Arena::new(placing.aligned(object.process, BUCKET_BYTES)?, *arena);
-                        // One of a whole bucket has it from its beginning.
-                        own.place(bytes).unwrap_or(own.bucket)
-                    }
-                }
+    let bytes_of = |number: u32| objects[number as usize].bytes.max(1).next_multiple_of(UNIT_BYTES);
+    let arena_for = |number: u32| {
+        let arena = arena_of.get(&number).copied()?;
+        // An element stays in an array, which has another order now.
+        (objects[number as usize].index.is_none() && bytes_of(number) <= BUCKET_BYTES).then_some(arena)
+    };
+    let (mut placing, mut moves) = (Placing::new(slots, 0), vec![0; objects.len()]);
+    placing.in_order(objects, order.iter().copied().filter(|number| arena_for(*number).is_none()), &mut moves)?;
+    let mut open = FxHashMap::<(u32, u64), Arena>::default();
+    for number in order {
+        let Some(arena) = arena_for(number) else { continue };
+        let (object, bytes) = (&objects[number as usize], bytes_of(number));
+        let own = open.entry((object.process, arena)).or_default();
+        let place = match own.place(bytes) {
+            Some(place) => place,
+            None => {
+                *own = Arena::new(placing.aligned(object.process, BUCKET_BYTES)?, arena);
+                // One of a whole bucket has it from its beginning.
+                own.place(bytes).unwrap_or(own.bucket)
             }
-            _ => placing.place(object)?,
         };
-        moves[*number as usize] = place.wrapping_sub(object.start);
+        moves[number as usize] = place.wrapping_sub(object.start);
     }
     Ok(moves)
 }
@@ -91,7 +93,7 @@ impl Arena {
 mod tests {
     use std::collections::HashSet;
 
-    use super::super::PLACE;
+    use super::super::placing::PLACE;
     use super::*;
 
     fn object(process: u32, sequence: u32, bytes: u64, index: Option<u32>) -> Object {

@@ -1,12 +1,15 @@
 //! What an allocator is told of an object: which part of a feature's range its value is in.
 
-use super::Feature;
+use super::features::KnownFields;
+use super::{Feature, FeatureKind, OfType};
 use crate::object_layout::BUCKET_BYTES;
 
 /// So the greatest value is in the last cell, not behind it, whatever six digits round.
 const ABOVE_ONE: f64 = 1.00001;
 /// Cells of a dimension at most.
 const MOST_CELLS: f64 = 4096.0;
+/// Objects that have a number on average, that each number may have an arena of its own.
+const LEAST_OF_NUMBER: f64 = 4.0;
 
 /// Features that say where an object belongs. Each is a dimension of as many cells; each combination of cells is an arena of its own.
 #[derive(Clone, Debug, PartialEq)]
@@ -15,6 +18,15 @@ pub struct Hint {
     pub features: Vec<Feature>,
     /// Of each dimension.
     pub cells: u32,
+}
+
+/// A hint that may be given, and where it puts objects.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Candidate {
+    /// The hint.
+    pub hint: Hint,
+    /// Each object that has its features, and its arena.
+    pub arenas: Vec<(u32, u64)>,
 }
 
 /// How a value becomes the number of its cell.
@@ -47,6 +59,16 @@ impl Hint {
         Self { features, cells: cells as u32 }
     }
 
+    /// The same, where its one feature is a number that many of so many objects have, with an arena for each number. A bucket is not full
+    /// then, but none has objects of several numbers.
+    fn by_number(&self, objects: usize) -> Option<Self> {
+        let [Feature { is_integer: true, range: (least, most), .. }] = self.features.as_slice() else { return None };
+        let numbers = most - least + 1.0;
+        let is_finer = numbers > f64::from(self.cells) && numbers <= MOST_CELLS;
+        let are_many = objects as f64 >= LEAST_OF_NUMBER * numbers;
+        (is_finer && are_many).then(|| Self { cells: numbers as u32, ..self.clone() })
+    }
+
     /// How a feature's values become cells. Values without a range are taken as they are, modulo the dimension.
     pub fn cell(&self, feature: &Feature) -> Cell {
         let ((least, most), cells) = (feature.range, f64::from(self.cells));
@@ -69,6 +91,29 @@ impl Hint {
             let number = self.cell(feature).number(value)?;
             Some(arena.wrapping_mul(self.cells.into()).wrapping_add(number % u64::from(self.cells)))
         })
+    }
+}
+
+impl OfType<'_> {
+    /// Ways to tell these features. Their ranges become those of all objects, as it is all that are to be allocated so.
+    pub(super) fn candidates(&self, known: &KnownFields<'_>, hint: &mut Hint) -> Vec<Candidate> {
+        let mut columns = Vec::with_capacity(hint.features.len());
+        for feature in &mut hint.features {
+            let of_name = match feature.kind {
+                FeatureKind::Secondary => self.secondary(known, &self.objects, Some(&feature.name)),
+                _ => self.primary(known, &self.objects, Some(&feature.name)),
+            };
+            let Some(column) = of_name.into_iter().next() else { return Vec::new() };
+            feature.range = column.range();
+            columns.push(column);
+        }
+        let hints = [Some(hint.clone()), hint.by_number(self.objects.len())];
+        let candidate = |hint: Hint| {
+            let arena = |at: usize| hint.arena(columns.iter().map(|column| column.values[at]));
+            let arenas = self.objects.iter().enumerate().filter_map(|(at, object)| Some((*object, arena(at)?)));
+            Candidate { arenas: arenas.collect(), hint }
+        };
+        hints.into_iter().flatten().map(candidate).collect()
     }
 }
 

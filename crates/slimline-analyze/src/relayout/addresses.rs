@@ -23,7 +23,7 @@ const REGION_BYTES: u64 = 1 << 36;
 const REGIONS: u64 = PLACE >> 36;
 /// What is between two objects that lie side by side at most.
 const MOST_BETWEEN: u64 = 64;
-/// Blocks from this size on have pages of their own, in front of which the C library has as many bytes as [`ALIGNMENT`].
+/// Blocks from this size on have pages of their own.
 const MAPPED_BYTES: u64 = 128 << 10;
 const PAGE_BYTES: u64 = 4096;
 
@@ -125,8 +125,9 @@ fn place(
         let bytes = candidate.layout.bytes_of(part, slot.elements);
         let gap = match before {
             Some((of, end)) if of == process => start.saturating_sub(end),
+            // On that byte of its page where it was: which lines elements lie across is no matter of layouts.
             _ => {
-                at = begins;
+                at = begins + start % PAGE_BYTES;
                 0
             }
         };
@@ -139,7 +140,7 @@ fn place(
         let taken = if is_pool { bytes } else { block_spacing(bytes) };
         at = match (candidate.align, is_pool) {
             (0, true) => at.next_multiple_of(1 << bytes.trailing_zeros().min(ALIGNMENT.trailing_zeros())),
-            (0, false) if bytes >= MAPPED_BYTES => at.next_multiple_of(PAGE_BYTES) + ALIGNMENT,
+            (0, false) if bytes >= MAPPED_BYTES => at.next_multiple_of(PAGE_BYTES) + start % PAGE_BYTES,
             (0, false) => at.next_multiple_of(ALIGNMENT),
             (align, _) => at.next_multiple_of(align),
         };

@@ -82,7 +82,11 @@ impl<'a> TranslatedCode<'a> {
             let accessed = file.accessed(hook);
             let of = accessed.map(|accessed| accessed.accessed);
             let value = code.value.map(|by_instruction| value(table_of_types, of, hook.size_bytes, by_instruction));
-            Site { value, ..unit.site(hook, accessed, made.as_ref()) }
+            let site = unit.site(hook, accessed, made.as_ref());
+            // By which one that is a part of several blocks is known again.
+            let detail =
+                if hook.kind.is_plain() { unit.table.name(&format!("{:#x}", hook.place)) } else { site.detail };
+            Site { value, detail, ..site }
         };
         let sites: Vec<Site> = hooks.iter().zip(&made).zip(code).map(site).collect();
         add_segments(&mut unit.table, code, &sites);

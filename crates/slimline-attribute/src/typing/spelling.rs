@@ -92,7 +92,11 @@ impl<'a> DebugInfo<'a> {
             let tag = target.and_then(|target| Some(self.entry(target)?.tag()));
             match tag {
                 Some(dw::DW_TAG_pointer_type | dw::DW_TAG_reference_type) => below(around(what, &inner)),
-                _ => format!("{what} {}", below(inner.clone())),
+                _ => {
+                    let below = below(inner.clone());
+                    // Of an array both the whole and each element are said to be.
+                    if below.starts_with(&format!("{what} ")) { below } else { format!("{what} {below}") }
+                }
             }
         };
         match entry.tag() {

@@ -58,7 +58,10 @@ pub enum AddressTraceError {
     #[error("{0}")]
     Read(io::Error),
     /// The first line is of neither format.
-    #[error("line {line}: neither Valgrind's lackey (` L 1ffeffe7d0,8`) nor Dinero's din (`0 1ffeffe7d0`): {text:?}")]
+    #[error(
+        "line {line}: neither Valgrind's lackey (` L 1ffeffe7d0,8`) nor Dinero's din (`0 1ffeffe7d0`): {text:?} (--columns says what a \
+         table's columns are)"
+    )]
     Unknown {
         /// Its number, from 1.
         line: u64,
@@ -269,7 +272,10 @@ mod tests {
             ("==1== x\n", "holds no access (lackey writes them with --trace-mem=yes)"),
             ("3 0\n", "holds no access (lackey writes them with --trace-mem=yes)"),
             ("\x7fELF\u{2}\u{1}\n 3", "a program, and no trace of one: compile it with slimline cc"),
-            ("hello\n", "line 1: neither Valgrind's lackey"),
+            (
+                "hello\n",
+                "line 1: neither Valgrind's lackey (` L 1ffeffe7d0,8`) nor Dinero's din (`0 1ffeffe7d0`): \"hello\" (--columns says",
+            ),
             (" L 10,4\nhello\n", "line 2: not an access as lackey writes it"),
             (" L 10\n", "line 1: no size behind a comma: \" L 10\""),
             (" L 10,x\n", "line 1: no size behind a comma"),

@@ -4,14 +4,13 @@ use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io;
 use std::os::unix::process::CommandExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use slimline_trace::wire::ALLOCATORS_FILE;
-
-use super::qemu::Qemu;
+use super::qemu::{self, Qemu};
 use crate::allocators::{AllocatorCall, Allocators};
 use crate::program;
+use crate::run_directory::{Library, RunDirectory};
 
 /// How records are made.
 #[derive(Clone, Debug, Default)]
@@ -36,11 +35,19 @@ impl TraceCollector {
         matches!(self, Self::Translated { .. })
     }
 
-    /// What starts a program, which sees `name` as its own and has `variables` in its environment; the translator's plugin, and what
-    /// that reads, is put into `directory`, where rings are.
+    /// What says which file a process runs.
+    pub(super) fn file_of(&self) -> fn(u32) -> Option<PathBuf> {
+        match self {
+            Self::Instrumented => |pid| fs::read_link(format!("/proc/{pid}/exe")).ok(),
+            Self::Translated { .. } => qemu::program_that_runs,
+        }
+    }
+
+    /// What starts a program, which sees `name` as its own and has `variables` in its environment; what the translator's plugin reads is put
+    /// beside the rings.
     pub(super) fn command(
         &self,
-        directory: &Path,
+        run: &RunDirectory,
         (program, name): (&Path, &OsStr),
         variables: &[(&str, OsString)],
     ) -> io::Result<Command> {
@@ -51,10 +58,10 @@ impl TraceCollector {
                 Ok(command)
             }
             Self::Translated { qemu, allocators, values } => {
-                fs::write(directory.join(ALLOCATORS_FILE), Allocators::new(allocators).file())?;
+                run.write_allocators(&Allocators::new(allocators).file())?;
                 let (file, before) = program::as_started(program)?;
                 let name = if before.is_empty() { name } else { file.as_os_str() };
-                let mut command = qemu.command(directory, (&file, name), variables, *values)?;
+                let mut command = qemu.command(&run.library(Library::Plugin), (&file, name), variables, *values);
                 command.args(before);
                 Ok(command)
             }

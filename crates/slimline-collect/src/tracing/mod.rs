@@ -44,7 +44,6 @@ use crate::{RecordError, program};
 pub use code::FoundCode;
 pub use collector::TraceCollector;
 pub use object::site_section;
-pub(crate) use qemu::PLUGIN_FILE;
 pub use qemu::{Qemu, QemuError};
 pub use windows::{Windows, WindowsError};
 
@@ -271,20 +270,22 @@ pub fn trace(
 ) -> Result<TraceOutcome, RecordError> {
     let (name, arguments, program) = startable(command)?;
     signals::survive_file_size_limit().map_err(RecordError::system("can't handle signals"))?;
-    let run = match plan.with_regions {
-        true => RunDirectory::with(&[Library::Regions])?,
-        false => RunDirectory::without_library()?,
+    let libraries = [(plan.with_regions, Library::Regions), (collector.translates(), Library::Plugin)];
+    let libraries: Vec<Library> = libraries.into_iter().filter_map(|(is_used, of)| is_used.then_some(of)).collect();
+    let run = match libraries.as_slice() {
+        [] => RunDirectory::without_library()?,
+        libraries => RunDirectory::with(libraries)?,
     };
     let held = HeldSignals::hold().map_err(RecordError::system("can't handle signals"))?;
     let preloaded = plan.with_regions.then(|| regions::variables(&run));
-    let started = collector.command(run.path(), (&program, name), preloaded.as_ref().map_or(&[], |all| all));
-    let mut started = started.map_err(RecordError::system("can't write the plugin"))?;
+    let started = collector.command(&run, (&program, name), preloaded.as_ref().map_or(&[], |all| all));
+    let mut started = started.map_err(RecordError::system("can't write what the plugin reads"))?;
     started.args(arguments).env(DIRECTORY_VARIABLE, run.path()).env_remove(PAUSED_VARIABLE);
     if plan.is_paused {
         started.env(PAUSED_VARIABLE, "1");
     }
     let child = started.spawn().map_err(|error| RecordError::Spawn { program: program.clone(), error })?;
-    let mut rings = Rings::new(run.path(), child.id(), &program);
+    let mut rings = Rings::new(run.path(), (child.id(), &program), collector.file_of());
     let mut with_code;
     let sink: &mut dyn TraceSink = if collector.translates() {
         with_code = WithCode::new(sink, run.path().to_owned());

@@ -2,20 +2,17 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
-use std::io;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use slimline_trace::stream::ring::{DIRECTORY_VARIABLE, VALUES_VARIABLE};
 
 use crate::RecordError;
-use crate::agent_image::PLUGIN;
 use crate::program;
 
 /// Its program's name.
 const PROGRAM: &str = "qemu-x86_64";
-/// Name of the plugin's file in the directory of rings.
-pub(crate) const PLUGIN_FILE: &str = "slimline_translate.so";
 
 /// A QEMU that loads plugins.
 #[derive(Clone, Debug)]
@@ -29,14 +26,9 @@ pub enum QemuError {
         "no {PROGRAM} in PATH, which translates programs: apt-get install qemu-user (Debian 12), or name one with --qemu"
     )]
     Missing,
-    /// It can't be run.
-    #[error("{}: {error}", path.display())]
-    Unusable {
-        /// Its path.
-        path: PathBuf,
-        /// Why.
-        error: RecordError,
-    },
+    /// It can't be run; the reason names its file.
+    #[error(transparent)]
+    Unusable(RecordError),
     /// It was built without.
     #[error(
         "{}: was built without plugins, as Debian's are since version 13: name another one with --qemu (of Debian 12, or of \
@@ -55,11 +47,13 @@ impl Qemu {
         let path = match program::find(named) {
             Ok(found) => found,
             Err(RecordError::NotFound { .. }) if path.is_none() => return Err(QemuError::Missing),
-            Err(error) => return Err(QemuError::Unusable { path: named.into(), error }),
+            Err(error) => return Err(QemuError::Unusable(error)),
         };
-        let help = Command::new(&path).arg("-h").stdin(Stdio::null()).output().map_err(|error| {
-            QemuError::Unusable { path: path.clone(), error: RecordError::Spawn { program: path.clone(), error } }
-        })?;
+        let help = Command::new(&path)
+            .arg("-h")
+            .stdin(Stdio::null())
+            .output()
+            .map_err(|error| QemuError::Unusable(RecordError::Spawn { program: path.clone(), error }))?;
         let lists = |text: &[u8]| text.windows(b"-plugin".len()).any(|window| window == b"-plugin");
         if lists(&help.stdout) || lists(&help.stderr) { Ok(Self(path)) } else { Err(QemuError::WithoutPlugins(path)) }
     }
@@ -69,17 +63,15 @@ impl Qemu {
         &self.0
     }
 
-    /// What runs a program under it, with the plugin in `directory`, where rings are. `name` is what the program sees as its own, and
+    /// What runs a program under it, with the plugin. `name` is what the program sees as its own, and
     /// `variables` are in its environment alone; values are told if they are wanted.
     pub(super) fn command(
         &self,
-        directory: &Path,
+        plugin: &Path,
         (program, name): (&Path, &OsStr),
         variables: &[(&str, OsString)],
         with_values: bool,
-    ) -> io::Result<Command> {
-        let plugin = directory.join(PLUGIN_FILE);
-        fs::write(&plugin, PLUGIN)?;
+    ) -> Command {
         let mut command = Command::new(&self.0);
         // All that it can translate: programs for newer processors die of SIGILL else. What the plugin is told is not for the program.
         command.args(["-cpu", "max", "-U", DIRECTORY_VARIABLE, "-U", VALUES_VARIABLE, "-plugin"]).arg(plugin);
@@ -93,6 +85,15 @@ impl Qemu {
             command.arg("-E").arg(set);
         }
         command.arg("-0").arg(name).arg(program);
-        Ok(command)
+        command
     }
+}
+
+/// The file of the program that a process of QEMU's runs, as [`Qemu::command`] starts one, and the plugin what that goes on as.
+pub(super) fn program_that_runs(pid: u32) -> Option<PathBuf> {
+    let words = fs::read(format!("/proc/{pid}/cmdline")).ok()?;
+    // Behind `-0` is its name, then the file.
+    let program = words.split(|&byte| byte == 0).skip_while(|word| *word != b"-0").nth(2)?;
+    let directory = fs::read_link(format!("/proc/{pid}/cwd")).ok()?;
+    fs::canonicalize(directory.join(OsStr::from_bytes(program))).ok()
 }

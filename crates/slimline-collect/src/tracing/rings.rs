@@ -31,6 +31,8 @@ pub(super) struct Rings {
     started: (u32, String),
     /// Path of each program by [`RingFile::image`], which forked children share.
     programs: HashMap<u64, String>,
+    /// The file that a process runs.
+    runs: fn(u32) -> Option<PathBuf>,
     last_look_ns: u64,
     /// Since when all gates are closed, where they are.
     closed_since_ns: Option<u64>,
@@ -86,8 +88,9 @@ impl TraceSink for Nobody {
 type Taken = std::io::Result<()>;
 
 impl Rings {
-    /// Looks for rings in `directory`, of the process `pid`, which began as `program`, and of those that come of it.
-    pub(super) fn new(directory: &Path, pid: u32, program: &Path) -> Self {
+    /// Looks for rings in `directory`, of the process `pid`, which began as `program`, and of those that come of it; `runs` says what file a
+    /// process runs.
+    pub(super) fn new(directory: &Path, (pid, program): (u32, &Path), runs: fn(u32) -> Option<PathBuf>) -> Self {
         let program = std::path::absolute(program).unwrap_or_else(|_| program.to_owned());
         Self {
             directory: directory.to_owned(),
@@ -96,6 +99,7 @@ impl Rings {
             processes: 0,
             started: (pid, program.to_string_lossy().into_owned()),
             programs: HashMap::new(),
+            runs,
             last_look_ns: 0,
             closed_since_ns: None,
             ended_words: 0,
@@ -249,8 +253,7 @@ impl Rings {
 
     /// What a process runs: of one that has ended what it was started as, or what the process that it was forked from ran.
     fn program_of(&mut self, ring: &RingFile, numbers: Numbers) -> String {
-        let link = (numbers.origin == Origin::Here).then(|| fs::read_link(format!("/proc/{}/exe", numbers.pid)));
-        let running = link.and_then(Result::ok);
+        let running = (numbers.origin == Origin::Here).then(|| (self.runs)(numbers.pid)).flatten();
         let is_first = self.programs.is_empty();
         let program = running
             .map(|path| path.to_string_lossy().into_owned())
@@ -447,7 +450,7 @@ mod tests {
     fn an_empty_ring_is_told_at_the_end_whoever_has_its_number() {
         let scratch = tempfile::tempdir().unwrap();
         fs::write(scratch.path().join(format!("1-0.{FILE_EXTENSION}")), "").unwrap();
-        let mut rings = Rings::new(scratch.path(), 4_194_999, Path::new("/bin/true"));
+        let mut rings = Rings::new(scratch.path(), (4_194_999, Path::new("/bin/true")), |_| None);
         let mut failures = Failures::default();
         rings.pass(&mut failures).unwrap();
         assert!(failures.0.is_empty(), "it may still become larger: {:?}", failures.0);

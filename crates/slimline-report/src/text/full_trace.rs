@@ -186,11 +186,14 @@ fn variables(out: &mut impl Write, report: &TraceReport, most: usize) -> fmt::Re
 }
 
 fn functions(out: &mut impl Write, report: &TraceReport, most: usize) -> fmt::Result {
+    // Neither programs that are translated nor objects of an older slimline tell when functions begin.
+    if report.functions.iter().all(|function| function.calls.is_none()) {
+        let rows = report.functions.iter().map(|function| (&function.named, None));
+        return named_rows(out, "Functions", &[Column::Shortened("function", 44)], rows, report, most);
+    }
     let columns = [Column::Shortened("function", 32), Column::Number("calls")];
-    // Objects of an older slimline do not tell when functions begin.
-    let otherwise = if report.functions.iter().any(|function| function.calls.is_some()) { "inlined" } else { "" };
     let rows = report.functions.iter().map(|Function { named, calls }| {
-        let calls = calls.map_or_else(|| otherwise.to_owned(), count);
+        let calls = calls.map_or_else(|| "inlined".to_owned(), count);
         (named, Some(calls))
     });
     named_rows(out, "Functions", &columns, rows, report, most)
@@ -506,8 +509,12 @@ fn sites(out: &mut impl Write, report: &TraceReport, most: usize) -> fmt::Result
     let mut rows = Rows::new(&columns, false);
     for site in report.sites.iter().take(most) {
         let SiteCount { variable, field, .. } = site;
+        let at = position(&site.position, POSITION_COLUMNS);
         rows.push(vec![
-            position(&site.position, POSITION_COLUMNS),
+            match site.address.as_deref().filter(|_| site.position.line.is_none()) {
+                Some(address) => format!("{at} ({address})"),
+                None => at,
+            },
             does(site),
             field.as_deref().or(variable.as_deref()).map_or_else(String::new, plain),
             percent(share(site.counts.accesses, report.total.accesses)),
@@ -594,6 +601,7 @@ mod tests {
                 position: at(7),
                 inlined: None,
                 kind: "load",
+                address: None,
                 variable: Some("list".to_owned()),
                 field: Some("node.next".to_owned()),
                 executions: 900_000,

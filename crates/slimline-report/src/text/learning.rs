@@ -128,14 +128,15 @@ fn features(out: &mut impl Write, row: &TypeRow, most: usize) -> fmt::Result {
 fn verdict(out: &mut impl Write, report: &LearningReport, row: &TypeRow) -> fmt::Result {
     let names = row.verdict_features.iter().map(|name| plain(name)).collect::<Vec<_>>().join(", ");
     let machine = plain(&report.facts.machine);
-    let saved = match (row.hint_saves, report.layout.saved_of_allocated) {
-        (Some(saved), Some(best)) => format!(
-            " Replayed so, {} of the cycles in the order of allocation are saved on {machine}; by the hierarchical order {}.",
-            percent(saved),
-            percent(best)
-        ),
-        _ => String::new(),
-    };
+    let saved = row.hint_saves.map(|saved| {
+        let of_all = report.layout.saved_of_allocated;
+        let of_all = of_all.map_or_else(String::new, |best| format!("; by the hierarchical order {}", percent(best)));
+        format!(
+            " Replayed so, {} of the cycles in the order of allocation are saved on {machine}{of_all}.",
+            percent(saved)
+        )
+    });
+    let saved = saved.unwrap_or_default();
     let words = match row.verdict {
         "hint" => format!("Allocate by {names}: it says who is accessed together.{saved}"),
         "order_array" => format!("Order the array, or what it is read from, by {names} (slimline layout --order-by): it says who is accessed together.{saved}"),
@@ -147,7 +148,10 @@ fn verdict(out: &mut impl Write, report: &LearningReport, row: &TypeRow) -> fmt:
             });
             format!("Communities lie together already: {names} says who is accessed together as well as fields do.{}", within.unwrap_or_default())
         }
-        "nothing_to_gain" => format!("Features say who is accessed together, but no order of objects saves cycles on {machine}."),
+        "nothing_to_gain" => format!(
+            "Features say who is accessed together, but no order of objects saves cycles on {machine}. Where all fits in its caches, a \
+             smaller machine (--machine FILE) or a larger run tells more."
+        ),
         "changes_later" => format!("Only {names} says who is accessed together, and that changes after the object was made: grouping by it takes moving objects when it does."),
         "moved_about" => "Objects are copied about rather than used where they are: hints would not last; keep pointers to them instead.".to_owned(),
         "no_fields" => "What objects hold is not known, and where they lie does not say who is accessed together.".to_owned(),
@@ -199,6 +203,7 @@ mod tests {
             is_place_as_good: false,
             compared: accuracy(0.92, 0.004, 0.98),
             is_of_arrays: false,
+            is_any_order_better: true,
             shuffled: 0.039,
             features: vec![
                 feature(FeatureKind::Primary, "source", 0.6, 0.528),
@@ -206,7 +211,7 @@ mod tests {
                 feature(FeatureKind::Place, "address", 0.1, 0.0),
             ],
             verdict,
-            arenas: Vec::new(),
+            candidates: Vec::new(),
             hint_saves: Some(0.15),
         }
     }

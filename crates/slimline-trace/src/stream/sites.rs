@@ -166,7 +166,8 @@ pub struct Site {
     pub relative: Option<Relative>,
     /// Another structure that it may access: its pointer comes from several places, of which the first gives the names.
     pub other_structure: Name,
-    /// Of an allocation the function that was called, of a static variable its type, of what is not traced why not.
+    /// Of an allocation the function that was called, of a static variable its type, of what is not traced why not; of a load, a store or an
+    /// update of code that was translated the instruction's address in its file, as linked (`0x10e8`).
     pub detail: Name,
 }
 

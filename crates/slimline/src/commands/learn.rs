@@ -9,6 +9,7 @@ use slimline_report::layout::VerdictRow;
 use slimline_report::learning::{LearningFacts, LearningReport};
 use slimline_report::text;
 use slimline_simulate::machine::Machine;
+use slimline_simulate::simulation::Outcome;
 
 use super::{ReportPlace, show};
 use crate::cli;
@@ -73,14 +74,19 @@ fn replay_hints(
     (machine, allocated): ((&Machine, &str), u64),
     learned: &mut [LearnedType],
 ) -> anyhow::Result<()> {
-    let mut hinted: Vec<&mut LearnedType> = learned.iter_mut().filter(|of| !of.arenas.is_empty()).collect();
-    if hinted.is_empty() {
+    let hinted: Vec<&mut LearnedType> = learned.iter_mut().filter(|of| !of.candidates.is_empty()).collect();
+    let candidates = hinted.iter().flat_map(|of| &of.candidates);
+    let moves = candidates.map(|of| found.in_arenas(&of.arenas)).collect::<anyhow::Result<Vec<_>>>()?;
+    if moves.is_empty() {
         return Ok(());
     }
-    let moves = hinted.iter().map(|of| found.in_arenas(&of.arenas)).collect::<anyhow::Result<Vec<_>>>()?;
     let moves: Vec<&[u64]> = moves.iter().map(Vec::as_slice).collect();
-    for (of, (outcome, _)) in hinted.iter_mut().zip(trace.replay_moved(&moves, machine)?) {
-        of.replayed(1.0 - outcome.total().cycles as f64 / allocated.max(1) as f64);
+    let replayed = trace.replay_moved(&moves, machine)?;
+    let saved = |(outcome, _): &(Outcome, _)| 1.0 - outcome.total().cycles as f64 / allocated.max(1) as f64;
+    let mut saved = replayed.iter().map(saved);
+    for of in hinted {
+        let of_it: Vec<f64> = saved.by_ref().take(of.candidates.len()).collect();
+        of.replayed(&of_it);
     }
     Ok(())
 }

@@ -169,6 +169,11 @@ fn tell(outcome: &Outcome) {
     say(format_args!(
         "slimline: {directory}: {samples} samples, {accesses} accesses{processes}{remark}{earlier}{chosen}"
     ));
+    if let Some(pid) = outcome.runs_on {
+        say(format_args!(
+            "slimline: process {pid} runs on, the command: it ignores SIGTERM (kill -KILL {pid} ends it)"
+        ));
+    }
     for process in &info.processes {
         if let Some(failure) = &process.failure {
             say(format_args!("slimline: process {} was not recorded: {failure}", process.pid));

@@ -165,6 +165,10 @@ fn has_any(options: &cli::Trace, collector: &TraceCollector, outcome: &TraceOutc
     if outcome.processes > 0 && is_told {
         return true;
     }
+    // What was told could not be written: that is said by itself.
+    if outcome.stopped_early.is_some() {
+        return false;
+    }
     let let_be = match options.paused || options.window.is_some() {
         true => ", or --paused or --window let none be traced",
         false => "",

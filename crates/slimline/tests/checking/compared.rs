@@ -43,8 +43,8 @@ LAYOUTS
 fn shares_of_two_sessions_are_compared() {
     let scratch = Scratch::new();
     compile(&scratch, "old", BODIES);
-    // Six times as many passes over `x`; functions and lines are elsewhere.
-    let heavier = BODIES.replace("drift();\n        sum", "for (int k = 0; k < 6; k++) drift();\n        sum");
+    // Twenty times as many passes over `x`; functions and lines are elsewhere.
+    let heavier = BODIES.replace("drift();\n        sum", "for (int k = 0; k < 20; k++) drift();\n        sum");
     compile(&scratch, "new", &heavier.replace("static double heaviest", "\n\nstatic double heaviest"));
     for (session, program) in [("a", "./old"), ("b", "./new")] {
         shown(&scratch, &["record", "-o", session, "--", program]);

@@ -281,13 +281,55 @@ fn ctrl_c_ends_the_sampling_of_a_running_process() {
         assert!(recorder.try_wait().unwrap().is_none());
         std::thread::yield_now();
     }
-    assert!(Command::new("kill").args(["-INT", &recorder.id().to_string()]).status().unwrap().success());
+    kill("-INT", &recorder.id().to_string());
     let output = recorder.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     assert!(target.try_wait().unwrap().is_none(), "it runs on");
     assert!(info(&scratch).complete);
     drop(target.stdin.take());
     target.wait().unwrap();
+}
+
+/// One that ignores it is left to itself, and one that is stopped ends.
+#[test]
+fn ctrl_c_does_not_wait_for_the_command_that_tells_the_time() {
+    let scratch = Scratch::new();
+    if !is_allowed(&scratch, "ctrl_c_does_not_wait_for_the_command_that_tells_the_time") {
+        return;
+    }
+    let (mut target, pid) = start(&scratch, "while :; do :; done");
+    for (command, runs_on) in [("trap '' TERM; echo here; exec sleep 1000", true), ("echo here; kill -STOP $$", false)]
+    {
+        let mut recording = scratch.slimline(["record", "-p", &pid.to_string(), "--", "sh", "-c", command]);
+        let mut recording = recording.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        // What the command inherits stays open as long as it runs.
+        let mut line = String::new();
+        BufReader::new(recording.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        assert_eq!(line, "here\n");
+        kill("-INT", &recording.id().to_string());
+        let status = recording.wait().unwrap();
+        let mut told = BufReader::new(recording.stderr.take().unwrap());
+        let lines: Vec<String> = (0..1 + u32::from(runs_on)).map(|_| read_line(&mut told)).collect();
+        assert_eq!(status.code(), Some(0), "{lines:?}");
+        assert!(lines[0].contains(" samples, "), "{lines:?}");
+        if runs_on {
+            assert!(lines[1].contains(" runs on, the command: it ignores SIGTERM (kill -KILL "), "{lines:?}");
+            kill("-KILL", lines[1].split(' ').nth(2).unwrap());
+        }
+    }
+    target.kill().unwrap();
+    target.wait().unwrap();
+}
+
+#[track_caller]
+fn kill(signal: &str, pid: &str) {
+    assert!(Command::new("kill").args([signal, pid]).status().unwrap().success());
+}
+
+fn read_line(from: &mut impl BufRead) -> String {
+    let mut line = String::new();
+    from.read_line(&mut line).unwrap();
+    line
 }
 
 fn attach(scratch: &Scratch, pid: &str) -> Output {

@@ -255,6 +255,30 @@ fn without_a_place_for_the_agent_recording_is_refused() {
     check_refused(&output, "no usable directory for the shared memory: ");
 }
 
+/// Its rings are in memory all the same.
+#[test]
+fn a_translator_loads_its_plugin_from_where_that_is_allowed() {
+    let scratch = Scratch::new();
+    let Some(other) = OtherMounts::for_test("a_translator_loads_its_plugin_from_where_that_is_allowed") else { return };
+    let trace = "$SLIMLINE trace --collector translate --live --report report -- true";
+    let output = other.run(&scratch, "mount -t tmpfs -o noexec,size=1g none /dev/shm", trace);
+    assert_eq!((output.status.code(), stderr(&output).as_str()), (Some(0), ""));
+    let report = fs::read_to_string(scratch.path("report")).unwrap();
+    assert!(report.contains(" accesses: ") && report.contains("1 process, 1 thread"), "{report}");
+}
+
+/// What stopped it is said, and not that there was nothing.
+#[test]
+fn a_trace_that_nothing_of_could_be_written_says_why() {
+    let scratch = Scratch::new();
+    let Some(other) = OtherMounts::for_test("a_trace_that_nothing_of_could_be_written_says_why") else { return };
+    let trace = "$SLIMLINE trace --collector translate -o small/t -- true";
+    let output = other.run(&scratch, "mkdir small; mount -t tmpfs -o size=40k none small", trace);
+    assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
+    let told = stderr(&output);
+    assert!(told.starts_with("slimline: small/t: recording stopped early: No space left on device"), "{told}");
+}
+
 /// What finds no room for its rings is told, and runs as it would.
 #[test]
 fn a_process_without_room_for_its_file_is_told() {

@@ -18,6 +18,19 @@ pub(super) struct Allocating {
     /// The first site of which all that is told is the same: an allocation is told by another one while tracing is paused, and loops
     /// that were unrolled have several.
     pub(super) same: u32,
+    /// The C library calls there itself.
+    pub(super) is_of_c_library: bool,
+}
+
+/// Functions of the GNU C library in which a thread that ends frees what the library kept for it.
+const FREED_WITH_THREADS: [&str; 2] = ["__malloc_arena_thread_freeres", "tcache_thread_shutdown"];
+
+/// Whether the C library itself calls there, of code that is translated: of what it frees that nobody allocated, it had kept blocks that
+/// were freed already, and lists of its own.
+fn is_of_c_library(module: &Module, site: &Site) -> bool {
+    let object = module.name(module.object);
+    let file = object.rsplit('/').next().unwrap_or(object);
+    file.starts_with("libc.so") || FREED_WITH_THREADS.contains(&module.name(site.function))
 }
 
 /// All sites.
@@ -76,6 +89,7 @@ impl AllocatingSites {
             let allocator = allocates(site.kind).then(|| self.allocator(module.name(site.detail)));
             self.sites.push(Allocating {
                 is_static,
+                is_of_c_library: allocates(site.kind) && is_of_c_library(module, site),
                 is_written: site.kind == SiteKind::Resize && is_own(&allocated_at(module, site).0),
                 allocator,
                 same,

@@ -279,7 +279,8 @@ impl Allocations {
         }
         let handed_on = self.handed_on.entry((batch.process, batch.stream)).or_default();
         let before = handed_on.iter().position(|&other| other == start);
-        self.unknown_frees += u64::from(!is_known && before.is_none());
+        let is_missing = !is_known && before.is_none() && !self.sites.of(site).is_of_c_library;
+        self.unknown_frees += u64::from(is_missing);
         match (is_outer, before) {
             (true, None) => {
                 // Those that were not handed on, as a pool keeps its blocks.

@@ -5,7 +5,7 @@ use std::io;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, bail};
+use anyhow::{Context, anyhow, bail};
 use slimline_analyze::full_trace::attributed::own_address;
 use slimline_analyze::full_trace::findings::Place;
 use slimline_analyze::origins::Origins;
@@ -27,7 +27,10 @@ pub(super) fn write_tables(options: &cli::Export, output: &Path) -> anyhow::Resu
         bail!("{}: no trace: wanted is what slimline trace -o wrote", options.from.display());
     }
     // Addresses and names of the program are its owner's, as in the trace.
-    fs::DirBuilder::new().mode(0o700).create(output).with_context(|| output.display().to_string())?;
+    fs::DirBuilder::new().mode(0o700).create(output).map_err(|error| match error.kind() {
+        io::ErrorKind::AlreadyExists => anyhow!("{}: is there already: name another directory (-o)", output.display()),
+        _ => anyhow!("{}: {error}", output.display()),
+    })?;
     let input = AccessInput::written(&options.from, options.callers);
     let mut writer = Writer { directory: output.to_owned(), rows: TracedAccesses::default(), files: 0, failed: None };
     let written = accesses::read(&input, &mut writer).and_then(|accesses| {

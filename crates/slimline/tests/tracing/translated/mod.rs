@@ -100,6 +100,12 @@ fn every_access_of_a_program_as_it_is() {
             assert!((1000..=1001).contains(&line(&report, 13).0), "{}", report["lines"]);
             assert_eq!(line(&report, 16).1, 1000);
             assert_eq!(report["processes"][0]["threads"], 5);
+            assert_eq!(report["processes"][0]["program"], program.canonicalize().unwrap().to_str().unwrap());
+            // An instruction is one row, in however many blocks of code it is.
+            let sites = report["sites"].as_array().unwrap();
+            let weighs = |site: &&Value| site["line"] == 13 && site["field"] == "body.mass";
+            let weighed: Vec<_> = sites.iter().filter(weighs).map(|site| &site["executions"]).collect();
+            assert_eq!(weighed, [1000], "{options:?}");
             let missing = report["missing"].as_array().unwrap();
             assert!(missing.iter().all(|what| !what.as_str().unwrap().contains("no records")), "{missing:?}");
         }
@@ -117,7 +123,10 @@ fn what_crashes_and_what_is_forked_is_kept() {
     let output = translated(&["--live", "--format", "json", "--report", "-"], &program, &["fork"]);
     let shown = text(&output.stdout).strip_prefix("2000 4000\n").unwrap();
     let forked: Value = serde_json::from_str(shown).unwrap();
-    assert_eq!(forked["processes"].as_array().unwrap().len(), 2);
+    let processes = forked["processes"].as_array().unwrap();
+    let program = program.canonicalize().unwrap();
+    assert_eq!(processes.len(), 2);
+    assert!(processes.iter().all(|process| process["program"] == program.to_str().unwrap()), "{processes:?}");
     assert_eq!(named(&forked["variables"], "table"), (0, 2000));
 }
 
@@ -125,9 +134,10 @@ fn what_crashes_and_what_is_forked_is_kept() {
 fn a_qemu_that_can_t_is_told() {
     let scratch = TempDir::new().unwrap();
     let program = built(&scratch, &["-O1"]);
-    for (qemu, said) in
-        [("/not/there", "slimline: /not/there: "), ("/bin/true", "slimline: /bin/true: was built without plugins")]
-    {
+    for (qemu, said) in [
+        ("/not/there", "slimline: /not/there: command not found\n"),
+        ("/bin/true", "slimline: /bin/true: was built without plugins"),
+    ] {
         let output = translated(&["--live", "--qemu", qemu], &program, &[]);
         assert_eq!((output.status.code(), text(&output.stdout)), (Some(2), ""));
         assert!(text(&output.stderr).starts_with(said), "{}", text(&output.stderr));
