@@ -8,7 +8,7 @@ use super::advice::gain;
 use super::number::{bytes, count, percent, plural, plural_of};
 use super::simulation::access_trace;
 use super::table::{Column, Rows};
-use super::{DIM, STRONG, fold, heading};
+use super::{STRONG, fold, heading};
 use crate::relayout::{AdvisedRow, PredictedRow, RelayoutReport, StructureRow, TriedRow};
 
 /// Lines that are named.
@@ -68,14 +68,14 @@ fn one(out: &mut impl Write, of: &StructureRow, advice: &AdvisedRow) -> fmt::Res
     fold(&mut title, &plain(&advice.title), 2, 4)?;
     writeln!(out, "{STRONG}{}{STRONG:#}", title.trim_end())?;
     let place = of.allocated_at.as_deref().map_or_else(String::new, |at| format!(", allocated at {}", plain(at)));
-    writeln!(
-        out,
-        "  {DIM}{}: elements of {} bytes in {}, {} in all{place}{DIM:#}",
+    let what = format!(
+        "{}: elements of {} bytes in {}, {} in all{place}",
         plain(&of.name),
         of.bytes,
         plural(of.objects, "object"),
         bytes(of.object_bytes)
-    )?;
+    );
+    fold(out, &what, 2, 4)?;
     let patterns: Vec<String> = of
         .patterns
         .iter()
