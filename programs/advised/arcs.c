@@ -1,7 +1,5 @@
 // The scan of arcs of a network simplex (SPEC's mcf): `ident` is looked at of each, `cost` and both ends of some, the lists and the
 // original cost hardly ever. With -DADVISED what is cold is behind a pointer.
-//
-// advised: hot_cold_split {org_cost, nextout, nextin}
 
 #include <stdint.h>
 #include <stdio.h>

@@ -1,6 +1,4 @@
 // Records with holes, looked up at random: 48 bytes where 32 would do. With -DADVISED the wide fields come first.
-//
-// advised: reorder
 
 #include <stdint.h>
 #include <stdio.h>

@@ -1,6 +1,4 @@
 // A vector of orders that is filtered by price, most of which is text. With -DADVISED the text has a vector of its own.
-//
-// advised: split {price quantity id} {customer}
 
 #include <cstdio>
 #include <cstdlib>

@@ -1,7 +1,5 @@
 // A binary tree of records, each allocated by itself: a look-up goes by keys, and reads the rest of one record in a thousand. With -DADVISED the rest
 // is behind a pointer, in an array of its own, and nodes come from one, too.
-//
-// advised: hot_cold_split {note, created, owner}, pool
 
 #include <cstdint>
 #include <cstdio>

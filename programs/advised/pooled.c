@@ -1,7 +1,5 @@
 // Small nodes of many lists that are walked again and again; each takes 32 bytes of malloc's where it has 24. With -DADVISED they
 // come from chunks, side by side.
-//
-// advised: pool
 
 #include <stdio.h>
 #include <stdlib.h>

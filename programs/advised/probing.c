@@ -1,7 +1,5 @@
 // A hash table with open addressing: look-ups of what is not there go along the keys, and values of 56 bytes lie between them. With
 // -DADVISED keys have an array of their own.
-//
-// advised: split {key} {value}
 
 #include <stdint.h>
 #include <stdio.h>

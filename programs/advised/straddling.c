@@ -1,6 +1,4 @@
 // Records of 48 bytes, all of which a look-up reads: every other one lies across two lines. With -DADVISED each has a line.
-//
-// advised: align
 
 #include <stdint.h>
 #include <stdio.h>

@@ -1,5 +1,6 @@
 //! `cargo xtask bench advice`: what `slimline advise TRACE` predicts, beside what the same change by hand gains.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::process::Command;
 
@@ -21,53 +22,62 @@ struct Case {
     source: &'static str,
     twin: Option<&'static str>,
     structure: &'static str,
-    /// As `tried` has it, and a field that is in the first part.
+    /// As `tried` has it, and the fields of the first part, where it is one of several.
     change: &'static str,
-    first: &'static str,
+    first: &'static [&'static str],
     is_pool: bool,
     arguments: &'static [&'static str],
 }
 
 const fn case(name: &'static str, source: &'static str, structure: &'static str) -> Case {
-    Case { name, source, twin: None, structure, change: "split", first: "", is_pool: false, arguments: &[] }
+    Case { name, source, twin: None, structure, change: "split", first: &[], is_pool: false, arguments: &[] }
 }
 
 const CASES: &[Case] = &[
     Case {
         twin: Some("c/neighbor_split.c"),
-        first: "dist",
+        first: &["dist"],
         arguments: &["40"],
         ..case("neighbor", "c/neighbor.c", "neighbor")
     },
-    Case { twin: Some("c/art_split.c"), first: "P", arguments: &["1", "65536"], ..case("art", "c/art.c", "f1_neuron") },
+    Case {
+        twin: Some("c/art_split.c"),
+        first: &["P"],
+        arguments: &["1", "65536"],
+        ..case("art", "c/art.c", "f1_neuron")
+    },
     Case {
         twin: Some("c/int4_two_loops_split.c"),
-        first: "a",
+        first: &["a", "c"],
         arguments: &["4"],
         ..case("int4_two_loops", "c/int4_two_loops.c", "quad")
     },
     Case {
         twin: Some("cpp/particles_split.cpp"),
-        first: "position",
+        first: &["position", "mass"],
         arguments: &["8", "524288"],
         ..case("particles", "cpp/particles.cpp", "Particle")
     },
     Case {
         twin: Some("c/tsp_tree_split.c"),
         change: "hot_cold_split",
-        first: "x",
+        first: &["x", "y", "next"],
         arguments: &["6"],
         ..case("tsp_tree", "c/tsp_tree.c", "tree")
     },
-    Case { change: "hot_cold_split", first: "ident", ..case("arcs", "advised/arcs.c", "arc") },
+    Case {
+        change: "hot_cold_split",
+        first: &["cost", "tail", "head", "ident"],
+        ..case("arcs", "advised/arcs.c", "arc")
+    },
     Case { change: "reorder", ..case("holes", "advised/holes.c", "quote") },
     Case { change: "align", ..case("straddling", "advised/straddling.c", "material") },
     Case { change: "pool", is_pool: true, ..case("pooled", "advised/pooled.c", "edge") },
-    Case { first: "key", ..case("probing", "advised/probing.c", "slot") },
-    Case { first: "price", ..case("orders", "advised/orders.cpp", "Order") },
+    Case { first: &["key"], ..case("probing", "advised/probing.c", "slot") },
+    Case { first: &["price", "quantity", "id"], ..case("orders", "advised/orders.cpp", "Order") },
     Case {
         change: "hot_cold_split",
-        first: "key",
+        first: &["key", "left", "right"],
         is_pool: true,
         ..case("payloads", "advised/payloads.cpp", "Record")
     },
@@ -143,7 +153,7 @@ const WITHIN: f64 = 1.5;
 /// A measured ratio that differs from 1 by less than this has no sign.
 const NOISE: f64 = 0.03;
 
-/// Prints a Markdown table; whether all signs are right, and most ratios within [`WITHIN`].
+/// Prints a Markdown table; whether all signs are right, and two of three ratios within [`WITHIN`].
 pub(crate) fn run(runs: usize, only: &[String]) -> Result<bool> {
     setup::install(setup::TRACING)?;
     let slimline = Slimline::build()?;
@@ -163,7 +173,7 @@ pub(crate) fn run(runs: usize, only: &[String]) -> Result<bool> {
             bail!("{}: nothing is said of {}", case.name, case.structure);
         };
         let tried = structure.tried.iter().filter(|of| case.is_by_hand(&of.change, &of.parts, of.is_pool));
-        let predicted = tried.map(|of| of.time_ratio).min_by(f64::total_cmp);
+        let predicted = tried.map(|of| of.time_ratio).next();
         let is_advised = |of: &&Advice| case.is_by_hand(&of.change, &of.parts, of.is_pool);
         let confirmed = structure.advice.as_ref().filter(is_advised).map(|of| of.predicted.time_ratio);
         let Some(predicted) = confirmed.or(predicted) else {
@@ -198,5 +208,5 @@ pub(crate) fn run(runs: usize, only: &[String]) -> Result<bool> {
             wrong => wrong.join(" "),
         }
     );
-    Ok(wrong.is_empty() && near * 2 > all)
+    Ok(wrong.is_empty() && near * 3 >= all * 2)
 }

@@ -1,5 +1,7 @@
 //! Which layouts structures should have, as tried on a trace, for `slimline advise TRACE`.
 
+use std::collections::BTreeSet;
+
 use serde::Serialize;
 use slimline_analyze::full_trace::object_structures::{FieldShape, StructureShape, Structured, TouchingLine};
 use slimline_analyze::full_trace::objects::{Object, ObjectOrigin};
@@ -31,6 +33,10 @@ pub struct RelayoutReport {
     pub accesses: u64,
     /// Structures that take most of the time, that first.
     pub structures: Vec<StructureRow>,
+    /// Part of the time of structures that take less, or are behind those that are looked at.
+    pub other_share: f64,
+    /// Of memory of which no structure is known.
+    pub unknown_share: f64,
     /// All that is advised together; none where nothing is.
     pub together: Option<PredictedRow>,
 }
@@ -171,18 +177,22 @@ pub struct Facts<'a> {
 }
 
 impl RelayoutReport {
-    /// Of what was searched; `before` is what the program took as it is, `together` with all that is advised.
+    /// Of what was searched; `before` is what the program took as it is, `together` with all that is advised, `all_structures` the part of the
+    /// time that all structures take, whether they were searched or not.
     pub fn new(
         trace: AccessTrace,
         facts: &Facts<'_>,
         searched: &[Searched],
         (accesses, before, together): (u64, Taken, Option<Taken>),
+        all_structures: f64,
     ) -> Self {
         Self {
             schema: RELAYOUT_SCHEMA,
             trace,
             machine: facts.machine.name.clone(),
             accesses,
+            other_share: (all_structures - searched.iter().map(|of| of.share).sum::<f64>()).max(0.0),
+            unknown_share: (1.0 - all_structures).max(0.0),
             structures: searched.iter().zip(facts.ties).map(|(of, ties)| row(facts, (of, ties), &before)).collect(),
             together: together.map(|together| PredictedRow::of(&together, &before)),
         }
@@ -204,7 +214,7 @@ fn row(facts: &Facts<'_>, (searched, ties): (&Searched, &Option<Vec<(String, Tie
         type_name: field.type_name.clone(),
         offset: field.offset,
         bytes: field.bytes,
-        used: part(visits.with_any(1 << number.min(127))),
+        used: part(visits.used(number)),
     };
     let names = |fields: u128| {
         let used = shape.fields.iter().enumerate().filter(|(number, _)| *number < 128 && fields & (1 << number) != 0);
@@ -232,7 +242,7 @@ fn row(facts: &Facts<'_>, (searched, ties): (&Searched, &Option<Vec<(String, Tie
         fields: shape.fields.iter().enumerate().map(field).collect(),
         visits: all,
         patterns: patterns.map(|(fields, count)| PatternRow { fields: names(fields), share: part(count) }).collect(),
-        reason: advice.is_none().then(|| reason(searched)),
+        reason: advice.is_none().then(|| reason(searched, before)),
         advice,
         tried: searched.tried.iter().map(tried).collect(),
     }
@@ -301,7 +311,8 @@ fn cautions(shape: &StructureShape, ties: Option<&[(String, Tie)]>) -> Vec<Strin
     let mut cautions = Vec::new();
     let Some(ties) = ties else {
         cautions.push(
-            "its sources are not here: what relies on its layout (offsetof, files of it) was not looked for".to_owned(),
+            "sources that access it are not here: what relies on its layout (offsetof, files of it) was not looked for"
+                .to_owned(),
         );
         return with_declared(shape, cautions);
     };
@@ -341,41 +352,51 @@ fn with_declared(shape: &StructureShape, mut cautions: Vec<String>) -> Vec<Strin
     if shape.fields.iter().any(is_packed) {
         cautions.push("it looks packed: its layout may be a file's, a device's or a protocol's".to_owned());
     }
-    if !shape.is_plain {
-        cautions.push("it has a parent, or members without a name, which stay together".to_owned());
+    if shape.fields.iter().any(|field| field.is_bound) {
+        cautions.push("it has a parent, virtual functions, or members without a name, which stay together".to_owned());
     }
     cautions
 }
 
-/// Lines that access a field that leaves its structure, or the place that it has there.
+/// Lines that access a field that is elsewhere then; those that do not say which field they access, where any is.
 fn touched_lines(shape: &StructureShape, candidate: &Candidate) -> Vec<String> {
-    let stays = |field: usize| candidate.parts[0].first() == Some(&0) && field == 0;
+    let moved: Vec<_> =
+        candidate.layout.fields().iter().filter(|field| field.part > 0 || field.to != field.from).collect();
     let moves = |line: &&TouchingLine| {
-        let Some(offset) = line.offset else { return true };
-        let field = shape.fields.iter().position(|field| (field.offset..field.offset + field.bytes).contains(&offset));
-        field.is_none_or(|field| !stays(field))
+        let is_in = |offset: u32| moved.iter().any(|field| (field.from..field.from + field.bytes).contains(&offset));
+        line.offset.map_or(!moved.is_empty(), is_in)
     };
-    let mut lines: Vec<String> =
-        shape.lines.iter().filter(moves).map(|at| format!("{}:{}", at.file, at.line)).collect();
-    lines.dedup();
-    lines
+    let lines = shape.lines.iter().filter(moves).map(|at| (&at.file, at.line));
+    let distinct: BTreeSet<(&String, u32)> = lines.collect();
+    distinct.into_iter().map(|(file, line)| format!("{file}:{line}")).collect()
 }
 
-fn reason(searched: &Searched) -> String {
+fn reason(searched: &Searched, before: &Taken) -> String {
+    let percent = |part: f64| format!("{:.1} %", 100.0 * part);
     match searched.untouchable {
         Some(Untouchable::Foreign) => "it is a library's: no program can change its definition".to_owned(),
         Some(Untouchable::OneField) => "it has a single field".to_owned(),
         Some(Untouchable::Few) => "there are too few elements of it for another layout to save lines".to_owned(),
         Some(Untouchable::Otherwise) => "its objects have something else behind the structure".to_owned(),
+        Some(Untouchable::BeyondItsEnd) => "a field of it lies beyond its end: the trace is damaged".to_owned(),
         Some(Untouchable::TooManyFields) => "it has more fields than are told apart".to_owned(),
         None => match searched.closest() {
             None => "it has no other layout".to_owned(),
-            Some(closest) => format!(
-                "no layout of {} saves 2 % of the time (the best, {}: {:.1} %)",
-                searched.tried.len(),
-                closest.candidate.change.name(),
-                100.0 * closest.ratio.saved()
-            ),
+            Some(closest) => {
+                let (change, saved) = (closest.candidate.change.name().replace('_', " "), closest.ratio.saved());
+                match searched.confirmed {
+                    Some(all) => format!(
+                        "{change} saved {} of a part of the accesses, and {} of all",
+                        percent(saved),
+                        percent(TimeRatio::of(&all, before).saved())
+                    ),
+                    None => format!(
+                        "no layout of {} saves 2 % of the time (the best, {change}: {})",
+                        searched.tried.len(),
+                        percent(saved)
+                    ),
+                }
+            }
         },
     }
 }

@@ -4,7 +4,7 @@
 //! (the model of Karkhanis and Smith, ISCA 2004, with the epochs of Chou, Fahs and Abraham, ISCA 2004):
 //!
 //! - a miss within [`WINDOW`] accesses of one that is waited for is under way at the same time, unless its address
-//!   was loaded in between: the way along a list or tree is one miss after the other;
+//!   may have been loaded in between, as some field was that holds a pointer: the way along a list or tree is one miss after the other;
 //! - a miss next to a line that was fetched before it is a stream's, which hardware fetches in time;
 //! - nobody waits for a store;
 //! - what is not waited for is transferred while the core computes, if not wholly: [`WINDOW`] by [`WINDOW`] of what each takes the root of
@@ -37,7 +37,7 @@ const STREAMS: usize = 16;
 pub struct Assumed {
     /// Cycles of an access that hits, with the instructions around it.
     pub work_cycles: f64,
-    /// Cycles of the kernel, where a page is accessed first: half a microsecond on bare metal, more in virtual machines.
+    /// Cycles of the kernel, where memory serves a page first: half a microsecond on bare metal, more in virtual machines.
     pub fault_cycles: f64,
 }
 
@@ -139,8 +139,8 @@ pub struct Waiting {
     cached_cycles: u64,
     cores: Vec<Core>,
     keys: Vec<f64>,
-    /// Pages that were accessed.
-    pages: FxHashSet<u64>,
+    /// Pages that memory served; none where faults do not count.
+    pages: Option<FxHashSet<u64>>,
 }
 
 impl Waiting {
@@ -151,12 +151,25 @@ impl Waiting {
         let farthest = machine.caches.iter().map(|cache| cache.latency_cycles).max().unwrap_or(0);
         let pages = machine.tlbs.iter().map(|tlb| tlb.latency_cycles).sum::<u32>() + machine.page_walk_cycles;
         let cached_cycles = u64::from(farthest) + u64::from(pages);
-        Self { simulation, line_shift, cached_cycles, cores: Vec::new(), keys: Vec::new(), pages: FxHashSet::default() }
+        Self {
+            simulation,
+            line_shift,
+            cached_cycles,
+            cores: Vec::new(),
+            keys: Vec::new(),
+            pages: Some(FxHashSet::default()),
+        }
+    }
+
+    /// The same of a part of a program: which pages it accesses first nobody knows.
+    #[must_use]
+    pub fn without_faults(self) -> Self {
+        Self { pages: None, ..self }
     }
 
     /// What was found.
     pub fn finish(mut self) -> Waited {
-        let faults = self.pages.len() as f64;
+        let faults = self.pages.as_ref().map_or(0, FxHashSet::len) as f64;
         let mut times = Times {
             least: faults * LEAST.fault_cycles,
             expected: faults * EXPECTED.fault_cycles,
@@ -183,8 +196,9 @@ impl Waiting {
         let extra = cost.cycles - cost.hit_cycles;
         if extra > 0 {
             let is_from_memory = extra > self.cached_cycles;
-            if is_from_memory {
-                self.pages.insert(access.first_byte() / SMALL_PAGE_BYTES);
+            if let Some(pages) = self.pages.as_mut().filter(|_| is_from_memory) {
+                let (first, last) = access.ends();
+                pages.extend(first / SMALL_PAGE_BYTES..=last / SMALL_PAGE_BYTES);
             }
             let most = extra as f64;
             let is_in_stream = core.is_in_stream(access.first_byte() >> self.line_shift);

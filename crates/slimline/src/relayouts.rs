@@ -34,6 +34,8 @@ const MOST_STRUCTURES: usize = 4;
 const MOST_TRIED: u64 = 1 << 25;
 /// Replays that run together at most: each has a machine of its own, whose memory grows with what is accessed.
 const TOGETHER: usize = 8;
+/// And places of objects in them: 1 GiB.
+const MOST_PLACED: usize = 1 << 24;
 
 /// Searches for better layouts of the structures that a trace's program waits for.
 pub(crate) fn search(directory: &Path, machine: (&Machine, &str)) -> anyhow::Result<RelayoutReport> {
@@ -59,6 +61,7 @@ pub(crate) fn search(directory: &Path, machine: (&Machine, &str)) -> anyhow::Res
         }
     };
     let mut searched: Vec<Searched> = (0..structured.structures.len() as u32).map(of_structure).collect();
+    let of_structures = searched.iter().map(|of| of.share).sum();
     searched.sort_by(|a, b| b.share.total_cmp(&a.share));
     searched.retain(|of| of.share >= LEAST_SHARE);
     searched.truncate(MOST_STRUCTURES);
@@ -73,7 +76,7 @@ pub(crate) fn search(directory: &Path, machine: (&Machine, &str)) -> anyhow::Res
         visits: &visits,
         ties: &ties,
     };
-    Ok(RelayoutReport::new(described, &facts, &searched, (accesses, before, together)))
+    Ok(RelayoutReport::new(described, &facts, &searched, (accesses, before, together), of_structures))
 }
 
 /// What the program's sources rely on of the layouts of these, as far as they are on this machine.
@@ -137,11 +140,15 @@ impl Replays<'_> {
     /// What a machine makes of the trace in each of these layouts: of all accesses, so many, or of `most` of them.
     fn replay(&self, all: &[Vec<Option<&Candidate>>], (accesses, most): (u64, u64)) -> anyhow::Result<Vec<Taken>> {
         let mut taken = Vec::with_capacity(all.len());
-        for some in all.chunks(TOGETHER) {
+        let together = (MOST_PLACED / self.objects.len().max(1)).clamp(1, TOGETHER);
+        for some in all.chunks(together) {
             let relayouts = some.iter().map(|chosen| self.relayout(chosen)).collect::<anyhow::Result<Vec<_>>>()?;
             let mut replaying = Vec::with_capacity(some.len());
             for relayout in &relayouts {
-                replaying.push(Windows::new(Relaid::new(self.waiting()?, relayout), accesses, most));
+                let waiting = self.waiting()?;
+                // In windows pages seem to be accessed first that were before.
+                let waiting = if accesses > most { waiting.without_faults() } else { waiting };
+                replaying.push(Windows::new(Relaid::new(waiting, relayout), accesses, most));
             }
             let (replayed, read) = on_threads(replaying, |to| self.trace.read(&mut Decoder::new(), to));
             read?;
@@ -157,7 +164,12 @@ impl Replays<'_> {
             let shape = &self.structured.structures[of.structure as usize];
             let of_it = candidates(shape, &visits[of.structure as usize], of.objects);
             of.untouchable = of_it.as_ref().err().copied();
-            found.push(of_it.unwrap_or_default());
+            let mut of_it = of_it.unwrap_or_default();
+            // What has no room in a process's addresses is not tried.
+            of_it.retain(|candidate| {
+                relayout(self.objects, self.structured, &self.with(&[(of.structure, candidate)])).is_ok()
+            });
+            found.push(of_it);
         }
         let mut all = vec![self.with(&[])];
         for (of, found) in searched.iter().zip(&found) {

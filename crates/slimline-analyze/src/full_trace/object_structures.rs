@@ -47,13 +47,30 @@ pub struct FieldShape {
     pub bytes: u32,
     /// Bit-fields, or members of a union.
     pub is_shared: bool,
+    /// It is a parent, a table of virtual functions or a member without a name: it stays where it is.
+    pub is_bound: bool,
 }
 
 impl FieldShape {
     /// Whether it holds a pointer to data.
     pub fn leads_on(&self) -> bool {
-        const POINTERS: [&str; 8] = ["*", "&", "Box<", "NonNull<", "_ptr<", "Rc<", "Arc<", "Vec<"];
-        let is_function = self.type_name.contains("(*)") || self.type_name.contains("fn(");
+        const POINTERS: [&str; 14] = [
+            "*",
+            "&",
+            "Box<",
+            "NonNull<",
+            "_ptr<",
+            "Rc<",
+            "Arc<",
+            "Vec<",
+            "vector<",
+            "basic_string<",
+            "deque<",
+            "list<",
+            "map<",
+            "set<",
+        ];
+        let is_function = self.type_name.contains("(*)(") || self.type_name.contains("fn(");
         !is_function && POINTERS.iter().any(|word| self.type_name.contains(word))
     }
 }
@@ -82,8 +99,6 @@ pub struct StructureShape {
     pub is_alias: bool,
     /// It is of the system's headers, or a library's of the language.
     pub is_foreign: bool,
-    /// All of its members have names, and none goes on behind it.
-    pub is_plain: bool,
     /// It has an atomic among its members.
     pub has_atomics: bool,
     /// Its members, by offset.
@@ -192,6 +207,7 @@ fn shape<'e>(element: &Element, of: impl Fn(ElementId) -> &'e Element) -> Struct
         offset: part.offset_bytes,
         bytes: part.bytes,
         is_shared: part.is_shared(),
+        is_bound: !part.has_name() || part.name.starts_with("_vptr"),
     };
     let is_atomic = |part: &Part| {
         part.type_name.starts_with("_Atomic") || part.made_of.iter().any(|inner| of(*inner).declaration.is_atomic())
@@ -202,7 +218,6 @@ fn shape<'e>(element: &Element, of: impl Fn(ElementId) -> &'e Element) -> Struct
         language: if declaration.is_rusts { Language::Rust } else { Language::C },
         is_alias: declaration.is_alias,
         is_foreign: declaration.is_foreign,
-        is_plain: declaration.is_plain(),
         has_atomics: element.parts.iter().any(is_atomic),
         fields: element.parts.iter().map(field).collect(),
         lines: Vec::new(),

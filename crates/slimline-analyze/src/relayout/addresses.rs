@@ -21,8 +21,8 @@ use crate::object_layout::{ALIGNMENT, PLACE, block_spacing};
 /// Addresses that each part of each structure has for itself.
 const REGION_BYTES: u64 = 1 << 36;
 const REGIONS: u64 = PLACE >> 36;
-/// What is between two objects that lie side by side at most.
-const MOST_BETWEEN: u64 = 64;
+/// What is further away is elsewhere: its distance matters by its place in sets and pages alone.
+const FAR: u64 = 1 << 26;
 /// Blocks from this size on have pages of their own.
 const MAPPED_BYTES: u64 = 128 << 10;
 const PAGE_BYTES: u64 = 4096;
@@ -56,7 +56,7 @@ pub fn relayout(objects: &[Object], structured: &Structured, chosen: &Chosen<'_>
             Some((layout, Some(_))) => {
                 let bytes = object.bytes.saturating_sub(of.map_or(0, |of| of.skipped.into()));
                 let elements = bytes / u64::from(structured.structures[layout as usize].bytes.max(1));
-                let slot = slots[layout as usize].entry((object.process, object.start)).or_default();
+                let slot = slots[layout as usize].entry((object.process, own_address(start))).or_default();
                 slot.elements = slot.elements.max(elements);
                 slot.end = slot.end.max(object.start.saturating_add(object.bytes));
                 slot.objects.push(number as u32);
@@ -120,21 +120,23 @@ fn place(
     }
     // Pages that are mapped one after the other, so that regions do not begin in the same sets of all caches.
     let begins = PLACE + region * REGION_BYTES + (37 * region + 1) * PAGE_BYTES;
-    let (mut at, mut before): (u64, Option<(u32, u64)>) = (begins, None);
+    // The process, the farthest end so far, and what the C library needs behind that.
+    let (mut at, mut before): (u64, Option<(u32, u64, u64)>) = (begins, None);
     for (&(process, start), slot) in slots {
         let bytes = candidate.layout.bytes_of(part, slot.elements);
-        let gap = match before {
-            Some((of, end)) if of == process => start.saturating_sub(end),
+        let (ended, beside) = match before {
+            Some((of, end, beside)) if of == process => (end, beside),
             // On that byte of its page where it was: which lines elements lie across is no matter of layouts.
             _ => {
                 at = begins + start % PAGE_BYTES;
-                0
+                (start, 0)
             }
         };
-        before = Some((process, slot.end));
-        if gap > MOST_BETWEEN {
-            at = at.saturating_add(gap);
-        }
+        // What lies between two objects stays there, but for what allocators need between them.
+        let gap = start.saturating_sub(ended).saturating_sub(beside);
+        at = at.saturating_add(if gap > FAR { FAR + gap % FAR } else { gap });
+        let of_slot = slot.end.saturating_sub(start);
+        before = Some((process, slot.end.max(ended), block_spacing(of_slot) - of_slot));
         // What hot parts point to comes from a pool in any case: beside them it would be on their lines.
         let is_pool = candidate.is_pool || candidate.change == Change::HotCold && part > 0;
         let taken = if is_pool { bytes } else { block_spacing(bytes) };
@@ -176,8 +178,7 @@ mod tests {
     fn nodes_stay_side_by_side_and_apart() {
         // 56 bytes, of which the 40 in the middle are cold: 24 with a pointer to them.
         let structure = structure(56, &[("key", 8), ("note", 40), ("next", 8)]);
-        let visits =
-            Visits { patterns: [(0b101, 1000)].into_iter().collect(), accesses: 2000, in_arrays: 0, most_elements: 1 };
+        let visits = Visits { accesses: 2000, in_arrays: 0, most_elements: 1, ..Visits::of(&[(0b101, 1000)]) };
         let found = candidates(&structure, &visits, Objects { count: 100, otherwise: 0 }).unwrap();
         let split = found.iter().find(|found| found.change == Change::HotCold).unwrap();
         let objects =
@@ -191,10 +192,10 @@ mod tests {
             relaid.bases[relaid.objects[object].bases as usize + part] - PLACE - part as u64 * REGION_BYTES
         };
         let page = PAGE_BYTES;
-        // 24 bytes and a header are 32; what lay far away stays so.
+        // 24 bytes and a header are 32; what lay far away stays so, but for the header and the room of 64 that the one before had.
         assert_eq!(
             [0, 1, 2, 3].map(|object| at(object, 0) - page),
-            [0, 32, 0, (64_u64 + 0x9000 - 0x1078).next_multiple_of(16)]
+            [0, 32, 0, (64_u64 + 0x9000 - 0x1080).next_multiple_of(16)]
         );
         // Cold parts have no header.
         assert_eq!([0, 1].map(|object| at(object, 1) - 38 * page), [0, 40]);
@@ -204,15 +205,30 @@ mod tests {
         assert_eq!(as_it_is.bases[as_it_is.objects[1].bases as usize], 0x1040);
     }
 
+    /// Nodes of 56 bytes in blocks of 64 with others of 32 between them, one in another part of memory, and one behind a number as C++ puts it.
+    #[test]
+    fn what_is_between_objects_stays() {
+        let structure = structure(56, &[("key", 8), ("note", 40), ("next", 8)]);
+        let visits = Visits { accesses: 2000, in_arrays: 0, most_elements: 1, ..Visits::of(&[(0b101, 1000)]) };
+        let found = candidates(&structure, &visits, Objects { count: 100, otherwise: 0 }).unwrap();
+        let split = found.iter().find(|found| found.change == Change::HotCold && !found.is_pool).unwrap();
+        let objects =
+            [object(0x1000, 56), object(0x1060, 56), object(0x7fff_0000_0000, 56), object(0x7fff_0000_0038, 64)];
+        let mut all = vec![of(Filled::One); 4];
+        all[3] = Some(ObjectStructure { structure: 0, filled: Filled::Array, skipped: 8 });
+        let structured = Structured { structures: vec![structure], objects: all };
+        let relaid = relayout(&objects, &structured, &[Some(split)]).unwrap();
+        let at = |object: usize| relaid.bases[relaid.objects[object].bases as usize] - PLACE - PAGE_BYTES;
+        assert_eq!([at(0), at(1)], [0, 32 + 32]);
+        assert!((FAR..FAR * 3).contains(&at(2)), "{:#x}", at(2));
+        assert_eq!(at(3) - at(2), 32);
+        assert_eq!(relaid.objects[3].start, 0x7fff_0000_0040);
+    }
+
     #[test]
     fn what_has_no_room_is_said() {
         let structure = structure(16, &[("a", 8), ("b", 8)]);
-        let visits = Visits {
-            patterns: [(1, 1000)].into_iter().collect(),
-            accesses: 1000,
-            in_arrays: 1000,
-            most_elements: 1000,
-        };
+        let visits = Visits { accesses: 1000, in_arrays: 1000, most_elements: 1000, ..Visits::of(&[(1, 1000)]) };
         let found = candidates(&structure, &visits, Objects { count: 1, otherwise: 0 }).unwrap();
         let split = found.iter().find(|found| found.change == Change::Split).unwrap();
         let structured = Structured { structures: vec![structure], objects: vec![of(Filled::Array)] };

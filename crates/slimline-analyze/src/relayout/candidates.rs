@@ -2,8 +2,10 @@
 
 use slimline_simulate::relaid::{MovedField, Part, StructureLayout};
 
-use super::visits::{Fields, MOST_FIELDS, Visits};
+use super::visits::{MOST_FIELDS, Visits};
 use crate::advise::definition::plain_name;
+use crate::affinity::Affinity;
+use crate::clusters::{Heat, Rules, clusters};
 use crate::fields::LINE_BYTES;
 use crate::full_trace::object_structures::{FieldShape, StructureShape};
 
@@ -14,12 +16,15 @@ const COLD: [f64; 3] = [0.02, 0.1, 0.3];
 const THRESHOLDS: [f64; 3] = [0.25, 0.5, 0.8];
 /// Elements whose fields lie together in blocks: as many as a vector of four bytes each has.
 const LANES: u32 = 8;
-/// Alignment of most fields at the most.
+/// Alignment of fields at the most; of structures and arrays that of most of their members.
 const MOST_ALIGN: u32 = 16;
+const MEMBER_ALIGN: u32 = 8;
 /// Size of a pointer.
 const POINTER_BYTES: u32 = 8;
 /// Arrays of fewer elements are not taken apart.
 const LEAST_ELEMENTS: u64 = 8;
+/// One in so many objects may have something behind its structure: what is replayed leaves these as they are.
+const MOST_OTHERWISE: u64 = 100;
 /// Structures larger than so many lines are not aligned to lines: it gains nothing.
 const MOST_ALIGNED_BYTES: u64 = 4 * LINE_BYTES;
 
@@ -85,6 +90,8 @@ pub enum Untouchable {
     Otherwise,
     /// It has more fields than are told apart.
     TooManyFields,
+    /// A field lies beyond its end: the trace is damaged.
+    BeyondItsEnd,
 }
 
 /// How its objects are.
@@ -114,7 +121,11 @@ pub fn candidates(
     if structure.fields.len() > MOST_FIELDS {
         return Err(Untouchable::TooManyFields);
     }
-    if objects.otherwise * 2 > objects.count {
+    let ends = structure.fields.iter().map(|field| field.offset.checked_add(field.bytes));
+    if ends.into_iter().any(|end| end.is_none_or(|end| end > structure.bytes)) {
+        return Err(Untouchable::BeyondItsEnd);
+    }
+    if objects.otherwise * MOST_OTHERWISE > objects.count {
         return Err(Untouchable::Otherwise);
     }
     let are_in_arrays = visits.in_arrays * 2 > visits.accesses;
@@ -142,7 +153,8 @@ pub fn candidates(
             }
         }
     }
-    if are_in_arrays && (!is_linked || objects.count == 1) {
+    let is_bound = structure.fields.iter().any(|field| field.is_bound);
+    if are_in_arrays && !is_bound && (!is_linked || objects.count == 1) {
         for threshold in THRESHOLDS {
             found.extend(of.split(Change::Split, of.clusters(threshold)));
         }
@@ -176,12 +188,20 @@ impl Laid {
     }
 }
 
-/// The alignment of a field: it lies at a multiple of what its place and size are both multiples of.
+/// The alignment of a field: it lies at a multiple of what its place and size are both multiples of. Bytes have none; vectors of more than 16
+/// bytes are told from structures by nothing.
 fn alignment(field: &FieldShape) -> u32 {
-    1 << (field.offset | field.bytes).trailing_zeros().min(MOST_ALIGN.trailing_zeros()).min(
-        // Of what is no vector at most that of its largest member.
-        if field.bytes > 16 { 3 } else { 4 },
-    )
+    const BYTES: [&str; 6] = ["char", "unsigned char", "signed char", "bool", "_Bool", "u8"];
+    let element = field.type_name.trim_start_matches('[').split(['[', ';', ' ']).next().unwrap_or_default();
+    let is_of_bytes = BYTES.contains(&element)
+        || BYTES
+            .iter()
+            .any(|name| field.type_name.strip_prefix(name).is_some_and(|rest| rest.trim_start().starts_with('[')));
+    if is_of_bytes && !field.is_shared {
+        return 1;
+    }
+    let most = if field.bytes > MOST_ALIGN { MEMBER_ALIGN } else { MOST_ALIGN };
+    1 << (field.offset | field.bytes).trailing_zeros().min(most.trailing_zeros())
 }
 
 /// Whether a field of a structure points to others of it.
@@ -207,53 +227,27 @@ impl Of<'_> {
     }
 
     fn used(&self, field: usize) -> u64 {
-        self.visits.with_any(1 << field)
+        self.visits.used(field)
     }
 
     fn is_cold(&self, field: usize, below: f64) -> bool {
         (self.used(field) as f64) < below * self.visits.count() as f64
     }
 
-    /// What has to stay in front: a table of virtual functions, or a parent.
     fn is_bound(&self, field: usize) -> bool {
-        let name = &self.fields()[field].name;
-        field == 0 && (name.starts_with("_vptr") || !self.structure.is_plain)
+        self.fields()[field].is_bound
     }
 
-    /// Fields that are used together: two groups are put together as long as all fields of one have so much affinity to all of the other
-    /// (complete linkage), those with most first.
+    /// Fields that are used together, those that are hardly used last.
     fn clusters(&self, threshold: f64) -> Vec<Vec<usize>> {
         let count = self.fields().len();
-        let affinity: Vec<Vec<f64>> =
-            (0..count).map(|one| (0..count).map(|other| self.visits.affinity(one, other)).collect()).collect();
-        let mut clusters: Vec<Vec<usize>> =
-            (0..count).filter(|field| !self.is_cold(*field, COLD[0])).map(|field| vec![field]).collect();
-        loop {
-            let between = |a: &[usize], b: &[usize]| {
-                a.iter()
-                    .flat_map(|&one| b.iter().map(move |&other| (one, other)))
-                    .fold(1.0, |least: f64, (one, other)| least.min(affinity[one][other]))
-            };
-            let mut best: Option<(f64, usize, usize)> = None;
-            for a in 0..clusters.len() {
-                for b in a + 1..clusters.len() {
-                    let tie = between(&clusters[a], &clusters[b]);
-                    if tie >= threshold && best.is_none_or(|(most, ..)| tie > most) {
-                        best = Some((tie, a, b));
-                    }
-                }
-            }
-            let Some((_, a, b)) = best else { break };
-            let other = clusters.remove(b);
-            clusters[a].extend(other);
-        }
-        let heat =
-            |cluster: &[usize]| self.visits.with_any(cluster.iter().fold(0, |all: Fields, field| all | 1 << field));
-        clusters.iter_mut().for_each(|cluster| cluster.sort_unstable());
-        clusters.sort_by(|a, b| heat(b).cmp(&heat(a)).then(a.cmp(b)));
-        let cold: Vec<usize> = (0..count).filter(|field| self.is_cold(*field, COLD[0])).collect();
-        clusters.extend((!cold.is_empty()).then_some(cold));
-        clusters
+        let all = self.visits.count().max(1) as f64;
+        let heat = |field: usize| Heat { share: self.used(field) as f64 / all, access_share: 0.0, moves_with: field };
+        let heats: Vec<Heat> = (0..count).map(heat).collect();
+        let pairs = (0..count).flat_map(|b| (0..b).map(move |a| (a, b)));
+        let ties: Vec<Affinity> = pairs.map(|(a, b)| Affinity { a, b, value: self.visits.affinity(a, b) }).collect();
+        let rules = Rules { together: threshold, cold: COLD[0] };
+        clusters(&heats, &ties, &rules).into_iter().map(|cluster| cluster.fields).collect()
     }
 
     /// All fields, those that are used together side by side, most used first; what must stay in front stays there.
@@ -368,15 +362,17 @@ impl Of<'_> {
 pub(super) mod tests {
     use slimline_attribute::tables::Language;
 
+    use super::super::visits::Fields;
     use super::*;
 
     /// Fields one behind the other, without holes.
     pub(crate) fn structure(bytes: u32, fields: &[(&str, u32)]) -> StructureShape {
         let mut offset = 0;
         let fields = fields.iter().map(|&(name, bytes)| {
-            let type_name = if name == "next" { "struct node *" } else { "char []" }.to_owned();
+            let type_name = if name == "next" { "struct node *" } else { "long []" }.to_owned();
             offset += bytes;
-            FieldShape { name: name.to_owned(), type_name, offset: offset - bytes, bytes, is_shared: false }
+            let offset = offset - bytes;
+            FieldShape { name: name.to_owned(), type_name, offset, bytes, is_shared: false, is_bound: false }
         });
         StructureShape {
             name: "struct node".to_owned(),
@@ -384,7 +380,6 @@ pub(super) mod tests {
             language: Language::C,
             is_alias: false,
             is_foreign: false,
-            is_plain: true,
             has_atomics: false,
             fields: fields.collect(),
             lines: Vec::new(),
@@ -394,10 +389,10 @@ pub(super) mod tests {
     fn visits(patterns: &[(Fields, u64)], are_in_arrays: bool) -> Visits {
         let accesses = patterns.iter().map(|(_, count)| count).sum();
         Visits {
-            patterns: patterns.iter().copied().collect(),
             accesses,
             in_arrays: if are_in_arrays { accesses } else { 0 },
             most_elements: if are_in_arrays { 1000 } else { 1 },
+            ..Visits::of(patterns)
         }
     }
 
@@ -441,6 +436,35 @@ pub(super) mod tests {
     }
 
     #[test]
+    fn alignments_are_guessed() {
+        let of = |type_name: &str, offset, bytes| {
+            let type_name = type_name.to_owned();
+            alignment(&FieldShape { type_name, offset, bytes, ..FieldShape::default() })
+        };
+        assert_eq!(
+            [of("long", 8, 8), of("char[8]", 8, 8), of("unsigned char [4]", 4, 4), of("[u8; 16]", 16, 16)],
+            [8, 1, 1, 1]
+        );
+        assert_eq!(
+            [of("struct vec3", 16, 12), of("long double", 16, 16), of("struct pair", 32, 32), of("bool", 3, 1)],
+            [4, 16, 8, 1]
+        );
+    }
+
+    /// A parent stays in front, and is not parted from what it is the parent of.
+    #[test]
+    fn parents_stay_in_front() {
+        let mut structure = structure(32, &[("Base", 8), ("x", 8), ("y", 8), ("z", 8)]);
+        structure.fields[0].is_bound = true;
+        let found =
+            candidates(&structure, &visits(&[(0b1000, 900), (0b0110, 90)], true), Objects { count: 1, otherwise: 0 });
+        let found = found.unwrap();
+        assert_eq!(of_change(&found, Change::Reorder)[0].parts[0][0], 0);
+        let is_parted = |of: &Candidate| matches!(of.change, Change::Split | Change::ArrayOfEach | Change::Blocks);
+        assert!(!found.iter().any(is_parted));
+    }
+
+    #[test]
     fn what_is_left_alone() {
         let (two, one) = (structure(16, &[("a", 8), ("b", 8)]), structure(8, &[("a", 8)]));
         let visits = visits(&[(1, 10)], false);
@@ -448,6 +472,7 @@ pub(super) mod tests {
         assert_eq!(why(&StructureShape { is_foreign: true, ..two.clone() }, MANY), Untouchable::Foreign);
         assert_eq!(why(&one, MANY), Untouchable::OneField);
         assert_eq!(why(&two, Objects { count: 2, otherwise: 0 }), Untouchable::Few);
-        assert_eq!(why(&two, Objects { count: 100, otherwise: 90 }), Untouchable::Otherwise);
+        assert_eq!(why(&two, Objects { count: 100, otherwise: 2 }), Untouchable::Otherwise);
+        assert_eq!(why(&StructureShape { bytes: 15, ..two.clone() }, MANY), Untouchable::BeyondItsEnd);
     }
 }

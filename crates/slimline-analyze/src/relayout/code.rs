@@ -21,8 +21,16 @@ pub fn definitions(structure: &StructureShape, candidate: &Candidate) -> String 
     let mut code = String::new();
     match candidate.change {
         Change::Reorder | Change::Pool | Change::Align => {
-            if candidate.change == Change::Align && is_rust {
-                let _ = writeln!(code, "#[repr(align({}))]", alignment(candidate));
+            // Else the compiler orders fields as it likes.
+            let is_ordered = !candidate.parts[0].is_sorted();
+            let attribute = match (candidate.change == Change::Align, is_ordered) {
+                (true, true) => format!("#[repr(C, align({}))]", alignment(candidate)),
+                (true, false) => format!("#[repr(align({}))]", alignment(candidate)),
+                (false, true) => "#[repr(C)]".to_owned(),
+                (false, false) => String::new(),
+            };
+            if is_rust && !attribute.is_empty() {
+                let _ = writeln!(code, "{attribute}");
             }
             form.structure(&mut code, name, &lines(&candidate.parts[0]), None);
         }
@@ -40,13 +48,16 @@ pub fn definitions(structure: &StructureShape, candidate: &Candidate) -> String 
             let lanes = candidate.layout.parts()[0].lanes;
             let array = |field: &FieldShape| {
                 let own = &field.type_name;
+                if field.is_shared || own.contains("(*") {
+                    return format!("/* {}, {lanes} of it: as it is declared */", field.name);
+                }
                 let type_name = match own.find('[').filter(|_| !is_rust) {
                     _ if is_rust => format!("[{own}; {lanes}]"),
                     // Of arrays there is one for each lane.
                     Some(at) => format!("{}[{lanes}]{}", &own[..at], &own[at..]),
                     None => format!("{own}[{lanes}]"),
                 };
-                form.field(&type_name, &field.name)
+                form.field(&type_name, &field_name(field))
             };
             let lines: Vec<String> = candidate.parts[0].iter().map(|field| array(&structure.fields[*field])).collect();
             form.structure(&mut code, &format!("{name}_block"), &lines, None);
@@ -71,10 +82,21 @@ fn comment(code: &mut String, text: &str) {
 }
 
 fn line(form: Form, field: &FieldShape) -> String {
-    match field.is_shared {
-        // Bit-fields or a union's: their widths are not known here.
-        true => format!("/* {}: as they are declared */", field.name),
-        false => form.field(&field.type_name, &field.name),
+    match field.is_shared || field.is_bound {
+        // The widths of bit-fields are not known here, nor how a parent is declared.
+        true => format!("/* {}: as it is declared */", field.name),
+        false => form.field(&field.type_name, &field_name(field)),
+    }
+}
+
+/// A field's name as the source has it.
+fn field_name(field: &FieldShape) -> String {
+    let name = field.name.split([',', ' ']).next().unwrap_or_default();
+    // Those of a tuple have numbers.
+    match name.strip_prefix("__") {
+        Some(number) if number.chars().all(|c| c.is_ascii_digit()) => format!("field_{number}"),
+        _ if name.starts_with(|c: char| c.is_ascii_digit()) => format!("field_{name}"),
+        _ => name.to_owned(),
     }
 }
 
@@ -83,8 +105,7 @@ fn alignment(candidate: &Candidate) -> u32 {
 }
 
 fn part_name(structure: &StructureShape, part: &[usize]) -> String {
-    let names: Vec<&str> =
-        part.iter().map(|field| structure.fields[*field].name.split([',', ' ']).next().unwrap_or_default()).collect();
+    let names: Vec<String> = part.iter().map(|field| field_name(&structure.fields[*field])).collect();
     if names.len() > NAMED { format!("{}_etc", names[..NAMED].join("_")) } else { names.join("_") }
 }
 
@@ -92,7 +113,7 @@ fn part_name(structure: &StructureShape, part: &[usize]) -> String {
 fn usage(structure: &StructureShape, candidate: &Candidate, name: &str) -> String {
     let field = |part: usize| {
         let field = candidate.parts.get(part).and_then(|part| part.first());
-        field.map_or("", |field| structure.fields[*field].name.split([',', ' ']).next().unwrap_or_default())
+        field.map(|field| field_name(&structure.fields[*field])).unwrap_or_default()
     };
     let is_rust = structure.language == Language::Rust;
     match candidate.change {
@@ -110,7 +131,14 @@ fn usage(structure: &StructureShape, candidate: &Candidate, name: &str) -> Strin
         Change::Pool => format!(
             "get them from a pool or arena: chunks of many {name}, handed out one behind the other (docs/tidy.md)"
         ),
-        Change::HotCold if is_rust => format!("node.{0} becomes node.cold.{0}", field(1)),
+        Change::HotCold if is_rust => {
+            let pool = if candidate.is_pool {
+                ", both parts from pools of their own: in the place of a Box an index or a reference"
+            } else {
+                ""
+            };
+            format!("node.{0} becomes node.cold.{0}{pool}", field(1))
+        }
         Change::HotCold => {
             let of_pool = if candidate.is_pool {
                 ", both parts from pools of their own"
@@ -145,12 +173,8 @@ mod tests {
     use super::*;
 
     fn all(structure: &StructureShape, in_arrays: u64) -> Vec<(Change, String)> {
-        let visits = Visits {
-            patterns: [(0b101, 1000), (0b010, 1)].into_iter().collect(),
-            accesses: 2000,
-            in_arrays,
-            most_elements: 100,
-        };
+        let visits =
+            Visits { accesses: 2000, in_arrays, most_elements: 100, ..Visits::of(&[(0b101, 1000), (0b010, 1)]) };
         let found = candidates(structure, &visits, Objects { count: 100, otherwise: 0 }).unwrap();
         found.iter().map(|of| (of.change, definitions(structure, of))).collect()
     }
@@ -164,14 +188,14 @@ mod tests {
         let all = all(&structure(56, &[("key", 8), ("note", 40), ("next", 8)]), 0);
         assert_eq!(
             first(&all, Change::Reorder),
-            "struct node {\n    char key[];\n    struct node *next;\n    char note[];\n};\n\
+            "struct node {\n    long key[];\n    struct node *next;\n    long note[];\n};\n\
              // nothing else changes, but where its size, its layout or an initializer without names is\n\
              // relied on\n"
         );
         assert_eq!(
             first(&all, Change::HotCold),
-            "struct node_cold {\n    char note[];\n};\n\
-             struct node {\n    char key[];\n    struct node *next;\n    struct node_cold *cold;\n};\n\
+            "struct node_cold {\n    long note[];\n};\n\
+             struct node {\n    long key[];\n    struct node *next;\n    struct node_cold *cold;\n};\n\
              // node->note becomes node->cold->note, the cold parts from an array or pool of their own:\n\
              // side by side they would share lines\n"
         );
@@ -179,16 +203,50 @@ mod tests {
         assert!(first(&all, Change::Pool).contains("chunks of many node, handed out one behind the other"));
     }
 
+    /// Rust's compiler orders fields by itself; those of tuples have no names.
+    #[test]
+    fn definitions_of_rust() {
+        let mut shape = structure(56, &[("key", 8), ("note", 40), ("__0", 8)]);
+        shape.language = Language::Rust;
+        shape.fields.iter_mut().for_each(|field| field.type_name = "u64".to_owned());
+        shape.fields[2].type_name = "*mut node".to_owned();
+        let all = all(&shape, 0);
+        assert!(
+            first(&all, Change::Reorder)
+                .starts_with("#[repr(C)]\nstruct node {\n    key: u64,\n    field_0: *mut node,\n")
+        );
+        assert!(
+            first(&all, Change::Align)
+                .starts_with("#[repr(align(64))]\nstruct node {\n    key: u64,\n    note: u64,\n")
+        );
+        assert!(first(&all, Change::HotCold).contains("    cold: Box<node_cold>,\n"));
+    }
+
+    /// What can't be declared here as it is there is named only.
+    #[test]
+    fn what_has_no_name_is_declared_as_it_is() {
+        let mut shape = structure(24, &[("Base", 8), ("a, b", 8), ("next", 8)]);
+        (shape.fields[0].is_bound, shape.fields[1].is_shared) = (true, true);
+        let code = all(&shape, 0);
+        let pool = first(&code, Change::Pool);
+        assert!(
+            pool.contains(
+                "    /* Base: as it is declared */\n    /* a, b: as it is declared */\n    struct node *next;\n"
+            ),
+            "{pool}"
+        );
+    }
+
     #[test]
     fn each_change_of_arrays_has_its_definitions() {
         let all = all(&structure(24, &[("x", 8), ("y", 8), ("z", 8)]), 2000);
         assert_eq!(
             first(&all, Change::Split),
-            "struct node_x_z {\n    char x[];\n    char z[];\n};\nstruct node_y {\n    char y[];\n};\n\
+            "struct node_x_z {\n    long x[];\n    long z[];\n};\nstruct node_y {\n    long y[];\n};\n\
              // one array each: items[i].x becomes items_x_z[i].x\n"
         );
         assert_eq!(first(&all, Change::ArrayOfEach).matches("struct").count(), 3);
-        assert!(first(&all, Change::Blocks).contains("char x[8][];\n"));
+        assert!(first(&all, Change::Blocks).contains("long x[8][];\n"));
         assert!(first(&all, Change::Blocks).contains("items[i / 8].x[i % 8]"));
     }
 }

@@ -13,6 +13,8 @@ use crate::full_trace::object_structures::{Filled, ObjectStructure, StructureSha
 const OPEN: usize = 4;
 /// Fields that are told apart; those behind them count as the last.
 pub const MOST_FIELDS: usize = 128;
+/// Patterns that are told apart of a structure; those that come first once there are so many count as visits of their fields, each by itself.
+const MOST_PATTERNS: usize = 1 << 12;
 /// Elements that one access is seen to touch at most: a copy of all of them says nothing of what is used together.
 const MOST_ELEMENTS: u64 = 16;
 
@@ -22,8 +24,12 @@ pub type Fields = u128;
 /// How elements of a structure are visited.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Visits {
-    /// By the fields that were used: how often.
-    pub patterns: FxHashMap<Fields, u64>,
+    /// By the fields that were used: how often. Of [`MOST_PATTERNS`] at most.
+    pub(super) patterns: FxHashMap<Fields, u64>,
+    /// Visits with other patterns.
+    pub(super) others: u64,
+    /// By field, then field up to it: visits that used both.
+    pub(super) both: Vec<Vec<u64>>,
     /// Accesses to it; copies of many elements at once are one.
     pub accesses: u64,
     /// Those to elements of arrays.
@@ -33,27 +39,53 @@ pub struct Visits {
 }
 
 impl Visits {
+    /// Of these patterns.
+    pub fn of(patterns: &[(Fields, u64)]) -> Self {
+        let mut visits = Self::default();
+        patterns.iter().for_each(|(fields, times)| visits.add(*fields, *times));
+        visits
+    }
+
+    /// So many visits that used these fields.
+    fn add(&mut self, fields: Fields, times: u64) {
+        let has_room = self.patterns.len() < MOST_PATTERNS;
+        match self.patterns.get_mut(&fields) {
+            Some(count) => *count += times,
+            None if has_room => drop(self.patterns.insert(fields, times)),
+            None => self.others += times,
+        }
+        let used = (0..MOST_FIELDS).filter(|field| fields & (1 << field) != 0).collect::<Vec<_>>();
+        for (at, &field) in used.iter().enumerate() {
+            if self.both.len() <= field {
+                self.both.resize_with(field + 1, Vec::new);
+            }
+            self.both[field].resize(field + 1, 0);
+            used[..=at].iter().for_each(|other| self.both[field][*other] += times);
+        }
+    }
+
     /// All visits.
     pub fn count(&self) -> u64 {
-        self.patterns.values().sum()
+        self.patterns.values().sum::<u64>() + self.others
     }
 
-    /// Visits that used all of these fields.
-    pub fn with_all(&self, fields: Fields) -> u64 {
-        self.patterns.iter().filter(|(of, _)| **of & fields == fields).map(|(_, count)| count).sum()
+    /// Visits that used a field; the last one of [`MOST_FIELDS`] stands for those behind it.
+    pub fn used(&self, field: usize) -> u64 {
+        let field = field.min(MOST_FIELDS - 1);
+        self.with_both(field, field)
     }
 
-    /// Visits that used any of these.
-    pub fn with_any(&self, fields: Fields) -> u64 {
-        self.patterns.iter().filter(|(of, _)| **of & fields != 0).map(|(_, count)| count).sum()
+    fn with_both(&self, one: usize, other: usize) -> u64 {
+        let row = self.both.get(one.max(other));
+        row.and_then(|row| row.get(one.min(other))).copied().unwrap_or(0)
     }
 
     /// How much two fields are used together: of the visits that used either, those that used both.
     pub fn affinity(&self, one: usize, other: usize) -> f64 {
-        let (one, other): (Fields, Fields) = (1 << one, 1 << other);
-        match self.with_any(one | other) {
+        let both = self.with_both(one, other);
+        match self.used(one) + self.used(other) - both {
             0 => 0.0,
-            either => self.with_all(one | other) as f64 / either as f64,
+            either => both as f64 / either as f64,
         }
     }
 
@@ -86,7 +118,7 @@ impl Shape {
     fn of(structure: &StructureShape) -> Self {
         let mut field_of = vec![None; structure.bytes as usize];
         for (number, field) in structure.fields.iter().enumerate() {
-            let (from, to) = (field.offset as usize, (field.offset + field.bytes) as usize);
+            let (from, to) = (field.offset as usize, field.offset.saturating_add(field.bytes) as usize);
             let number = number.min(MOST_FIELDS - 1) as u8;
             let to = to.min(field_of.len());
             field_of[from.min(to)..to].fill(Some(number));
@@ -133,7 +165,7 @@ impl<'a> Visiting<'a> {
         for of_thread in &self.open {
             for (structure, open) in of_thread.iter().enumerate() {
                 for open in open.iter().filter(|open| open.fields != 0) {
-                    *self.visits[structure].patterns.entry(open.fields).or_default() += 1;
+                    self.visits[structure].add(open.fields, 1);
                 }
             }
         }
@@ -182,7 +214,7 @@ impl<'a> Visiting<'a> {
             }
             let Some(oldest) = open.iter_mut().min_by_key(|open| open.last) else { continue };
             if oldest.fields != 0 {
-                *visits.patterns.entry(oldest.fields).or_default() += 1;
+                visits.add(oldest.fields, 1);
             }
             *oldest = Open { element, fields, last: now };
         }
@@ -225,7 +257,19 @@ mod tests {
         let visits = &visits[0];
         assert_eq!(visits.most_frequent(9), [(0b11, 10), (0b100, 10), (0b1111, 2)]);
         assert_eq!((visits.count(), visits.accesses, visits.in_arrays, visits.most_elements), (22, 32, 32, 21));
-        assert_eq!([visits.affinity(0, 1), visits.affinity(0, 2), visits.affinity(3, 3)], [1.0, 2.0 / 22.0, 1.0]);
+        assert_eq!([visits.affinity(0, 1), visits.affinity(2, 0), visits.affinity(3, 3)], [1.0, 2.0 / 22.0, 1.0]);
+    }
+
+    /// Each visit another pattern of twenty fields: counts stay exact, patterns are so many.
+    #[test]
+    fn patterns_are_bounded() {
+        let patterns: Vec<(Fields, u64)> = (1..=20_000).map(|fields| (fields, 2)).collect();
+        let visits = Visits::of(&patterns);
+        assert_eq!((visits.count(), visits.patterns.len()), (40_000, MOST_PATTERNS));
+        let with = |wanted: Fields| 2 * (1..=20_000_u128).filter(|fields| fields & wanted == wanted).count() as u64;
+        assert_eq!([visits.used(3), visits.used(14)], [with(1 << 3), with(1 << 14)]);
+        let either = with(1 << 3) + with(1 << 5) - with(1 << 3 | 1 << 5);
+        assert_eq!(visits.affinity(5, 3), with(1 << 3 | 1 << 5) as f64 / either as f64);
     }
 
     /// Two elements in turn, as to compare them, are a visit each.

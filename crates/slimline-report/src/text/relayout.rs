@@ -8,7 +8,7 @@ use super::advice::gain;
 use super::number::{bytes, count, percent, plural, plural_of};
 use super::simulation::access_trace;
 use super::table::{Column, Rows};
-use super::{DIM, STRONG, fold, heading};
+use super::{STRONG, fold, heading};
 use crate::relayout::{AdvisedRow, PredictedRow, RelayoutReport, StructureRow, TriedRow};
 
 /// Lines that are named.
@@ -36,13 +36,21 @@ pub fn relayout(out: &mut impl Write, report: &RelayoutReport) -> fmt::Result {
             one(out, of, advice)?;
         }
     }
-    if !others.is_empty() {
+    let rest: f64 = report.other_share + report.unknown_share;
+    if !others.is_empty() || rest > 0.0 {
         heading(out, "LEAVE ALONE")?;
     }
     for of in others {
         let reason = of.reason.as_deref().unwrap_or_default();
         let line = format!("{} ({} of the time): {}.", plain(&of.name), percent(of.share), plain(reason));
         fold(out, &line, 2, 4)?;
+    }
+    let unnamed = [
+        (report.other_share, "Other structures", "each takes little, or there are four that take more"),
+        (report.unknown_share, "Other memory", "of which structure it is is not known, or it is of none"),
+    ];
+    for (share, what, why) in unnamed.into_iter().filter(|(share, ..)| *share > 0.0) {
+        fold(out, &format!("{what} ({} of the time): {why}.", percent(share)), 2, 4)?;
     }
     if let Some(together) = report.together.filter(|_| changes.len() > 1) {
         heading(out, "ALL OF IT")?;
@@ -60,14 +68,14 @@ fn one(out: &mut impl Write, of: &StructureRow, advice: &AdvisedRow) -> fmt::Res
     fold(&mut title, &plain(&advice.title), 2, 4)?;
     writeln!(out, "{STRONG}{}{STRONG:#}", title.trim_end())?;
     let place = of.allocated_at.as_deref().map_or_else(String::new, |at| format!(", allocated at {}", plain(at)));
-    writeln!(
-        out,
-        "  {DIM}{}, {} of {} bytes each in {}{place}{DIM:#}",
+    let what = format!(
+        "{}: elements of {} bytes in {}, {} in all{place}",
         plain(&of.name),
-        plural(of.objects, "object"),
         of.bytes,
+        plural(of.objects, "object"),
         bytes(of.object_bytes)
-    )?;
+    );
+    fold(out, &what, 2, 4)?;
     let patterns: Vec<String> = of
         .patterns
         .iter()
@@ -184,7 +192,7 @@ mod tests {
         }
     }
 
-    fn advised(name: &str) -> StructureRow {
+    fn advised(name: &str, share: f64) -> StructureRow {
         let tried = |change, parts: [&[&str]; 2], time_ratio| TriedRow {
             change,
             parts: parts.map(|part| part.iter().map(|field| (*field).to_owned()).collect()).to_vec(),
@@ -202,7 +210,7 @@ mod tests {
             touched_lines: (1..15).map(|line| format!("/src/sky.c:{line}")).collect(),
         };
         let hot_cold = tried("hot_cold_split", [&["x"], &["y"]], 1.25);
-        StructureRow { advice: Some(advice), reason: None, tried: vec![hot_cold, split], ..structure(name, 0.5) }
+        StructureRow { advice: Some(advice), reason: None, tried: vec![hot_cold, split], ..structure(name, share) }
     }
 
     fn text(structures: Vec<StructureRow>, together: Option<PredictedRow>) -> String {
@@ -211,6 +219,8 @@ mod tests {
             trace: a_run::trace(),
             machine: "host".to_owned(),
             accesses: 4000,
+            other_share: 0.0,
+            unknown_share: 1.0 - structures.iter().map(|of| of.share).sum::<f64>().min(1.0),
             structures,
             together,
         };
@@ -221,7 +231,7 @@ mod tests {
 
     #[test]
     fn what_is_advised_is_told_with_what_was_tried() {
-        let all = vec![advised("struct body"), advised("struct star"), structure("struct one", 0.125)];
+        let all = vec![advised("struct body", 0.5), advised("struct star", 0.25), structure("struct one", 0.125)];
         insta::assert_snapshot!(text(all, Some(predicted_row(0.3))));
     }
 

@@ -16,6 +16,9 @@ use crate::relayouts;
 pub(crate) fn run(options: &cli::Advise) -> anyhow::Result<u8> {
     let directory = &options.input.session;
     if is_recording(directory) {
+        if options.verbose {
+            bail!("--verbose goes with a session (of `slimline record`): {} is a trace", directory.display());
+        }
         let name = options.machine.as_deref().unwrap_or("host");
         let machine = simulated_machine(name)?.with_usual_tlbs();
         let report = relayouts::search(directory, (&machine, name))?;

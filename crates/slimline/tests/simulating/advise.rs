@@ -93,14 +93,55 @@ fn nodes_keep_what_is_hot_and_lie_side_by_side() {
     assert!(advice["code"].as_str().unwrap().contains("    struct body_cold *cold;\n"));
 }
 
+/// Two threads allocate nodes, far from each other; a parent process forks.
+const THREADS: &str = r#"
+#include <pthread.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+struct node { long key; char note[48]; struct node *next; };
+static void *work(void *passes) {
+    struct node *list = 0;
+    for (int i = 0; i < 1024; i++) {
+        struct node *node = calloc(1, sizeof *node);
+        node->key = i, node->next = list, list = node;
+    }
+    long sum = 0;
+    for (long pass = 0; pass < (long)passes; pass++)
+        for (struct node *node = list; node; node = node->next) sum += node->key;
+    return (void *)sum;
+}
+int main(void) {
+    pthread_t threads[2];
+    for (int i = 0; i < 2; i++) pthread_create(&threads[i], 0, work, (void *)20);
+    for (int i = 0; i < 2; i++) pthread_join(threads[i], 0);
+    if (fork() == 0) return work((void *)20) == 0;
+    wait(0);
+    return 0;
+}
+"#;
+
+#[test]
+fn threads_and_processes_have_their_own_memory() {
+    let directory = traced_so(THREADS, &[]);
+    fs::write(directory.path().join("small.toml"), MACHINE).unwrap();
+    let report = json(directory.path(), &[&["advise"], &TRACE[..]].concat());
+    let node = &report["structures"][0];
+    assert_eq!((&node["bytes"], &node["objects"]), (&64.into(), &3072.into()), "{report}");
+    assert_eq!(node["advice"]["change"], "hot_cold_split");
+    assert_eq!(node["advice"]["parts"], serde_json::json!([["key", "next"], ["note"]]));
+}
+
 /// All of each element is used each time: no layout is advised.
 #[test]
 fn what_is_used_as_a_whole_is_left_alone() {
     let (body, report, _) = advised(&["-DALL"]);
     assert_eq!((&body["advice"], &report["together"]), (&Value::Null, &Value::Null));
     assert!(body["reason"].as_str().unwrap().contains("saves 2 % of the time"), "{body}");
+    assert!(body["share"].as_f64().unwrap() > 0.9, "{body}");
     let shares = report["structures"].as_array().unwrap().iter().map(|of| of["share"].as_f64().unwrap());
-    assert!(shares.sum::<f64>() <= 1.0 + 1e-9);
+    let rest = ["other_share", "unknown_share"].map(|of| report[of].as_f64().unwrap());
+    assert!((shares.chain(rest).sum::<f64>() - 1.0).abs() < 1e-9);
 }
 
 #[test]
@@ -108,5 +149,6 @@ fn what_is_wrong_is_one_line() {
     let directory = traced(BODIES);
     let run = |arguments: &[&str]| failed(directory.path(), &[&["advise"], arguments].concat());
     assert!(run(&["missing", "--machine", "host"]).contains("--machine goes with a trace"));
+    assert!(run(&["run.trace", "--verbose"]).contains("--verbose goes with a session"));
     assert!(run(&["run.trace", "--machine", "nowhere"]).contains("--machine nowhere: neither host, valgrind"));
 }

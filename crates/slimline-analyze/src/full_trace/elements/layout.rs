@@ -66,6 +66,11 @@ impl Part {
         self.members > 1
     }
 
+    /// Whether it is declared by a name.
+    pub(in crate::full_trace) fn has_name(&self) -> bool {
+        self.has_name
+    }
+
     /// The structure that it is or is an array of, if nothing else shares its bytes.
     pub(in crate::full_trace) fn is_all(&self) -> Option<ElementId> {
         match self.made_of.as_slice() {
