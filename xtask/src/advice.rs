@@ -136,8 +136,8 @@ impl Case {
     }
 
     fn is_by_hand(&self, change: &str, parts: &[Vec<String>], is_pool: bool) -> bool {
-        let has_first =
-            self.first.is_empty() || parts.first().is_some_and(|part| part.iter().any(|of| of == self.first));
+        let first: BTreeSet<&str> = parts.first().into_iter().flatten().map(String::as_str).collect();
+        let has_first = self.first.is_empty() || first == self.first.iter().copied().collect();
         change == self.change && is_pool == self.is_pool && has_first
     }
 
