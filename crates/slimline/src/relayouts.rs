@@ -3,9 +3,10 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
+use anyhow::anyhow;
 use slimline_analyze::full_trace::object_structures::{Filled, Structured};
 use slimline_analyze::full_trace::objects::Object;
-use slimline_analyze::relayout::addresses::{Chosen, TooLarge, relayout};
+use slimline_analyze::relayout::addresses::{TooLarge, relayout};
 use slimline_analyze::relayout::candidates::{Candidate, Objects, candidates};
 use slimline_analyze::relayout::plain_name;
 use slimline_analyze::relayout::search::Searched;
@@ -122,7 +123,8 @@ impl Replays<'_> {
     /// How structures are visited, all accesses, and what is waited for as they are.
     fn as_it_is(&self) -> anyhow::Result<(Vec<Visits>, u64, Waited)> {
         let none = vec![None; self.structured.structures.len()];
-        let as_it_is = self.relayout(&none)?;
+        let as_it_is = relayout(self.objects, self.structured, &none)
+            .map_err(|TooLarge| anyhow!("objects are larger than the memory of a process: the trace is damaged"))?;
         let starts: Vec<u64> = as_it_is.objects.iter().map(|object| object.start).collect();
         let visiting = Visiting::new(self.structured, &starts);
         let mut both = (visiting, Relaid::new(self.waiting()?, &as_it_is));
@@ -131,20 +133,20 @@ impl Replays<'_> {
         Ok((visits, accesses, both.1.finish().finish()))
     }
 
-    fn relayout(&self, chosen: &Chosen<'_>) -> anyhow::Result<Relayout> {
-        relayout(self.objects, self.structured, chosen).map_err(|TooLarge| {
-            anyhow::anyhow!("objects are larger than the memory of a process: the trace is damaged")
-        })
-    }
-
-    /// What a machine makes of the trace in each of these layouts: of all accesses, so many, or of `most` of them.
-    fn replay(&self, all: &[Vec<Option<&Candidate>>], (accesses, most): (u64, u64)) -> anyhow::Result<Vec<Taken>> {
+    /// What a machine makes of the trace in each of these layouts: of all accesses, so many, or of `most` of them. None where objects have no
+    /// room in a process's addresses.
+    fn replay(
+        &self,
+        all: &[Vec<Option<&Candidate>>],
+        (accesses, most): (u64, u64),
+    ) -> anyhow::Result<Vec<Option<Taken>>> {
         let mut taken = Vec::with_capacity(all.len());
         let together = (MOST_PLACED / self.objects.len().max(1)).clamp(1, TOGETHER);
         for some in all.chunks(together) {
-            let relayouts = some.iter().map(|chosen| self.relayout(chosen)).collect::<anyhow::Result<Vec<_>>>()?;
+            let of_chosen = |chosen: &Vec<_>| relayout(self.objects, self.structured, chosen).ok();
+            let relayouts: Vec<Option<Relayout>> = some.iter().map(of_chosen).collect();
             let mut replaying = Vec::with_capacity(some.len());
-            for relayout in &relayouts {
+            for relayout in relayouts.iter().flatten() {
                 let waiting = self.waiting()?;
                 // In windows pages seem to be accessed first that were before.
                 let waiting = if accesses > most { waiting.without_faults() } else { waiting };
@@ -152,7 +154,8 @@ impl Replays<'_> {
             }
             let (replayed, read) = on_threads(replaying, |to| self.trace.read(&mut Decoder::new(), to));
             read?;
-            taken.extend(replayed.into_iter().map(|windows| Taken::of(&windows.finish().finish().finish())));
+            let mut replayed = replayed.into_iter().map(|windows| Taken::of(&windows.finish().finish().finish()));
+            taken.extend(relayouts.iter().map(|relayout| relayout.as_ref().and_then(|_| replayed.next())));
         }
         Ok(taken)
     }
@@ -164,22 +167,21 @@ impl Replays<'_> {
             let shape = &self.structured.structures[of.structure as usize];
             let of_it = candidates(shape, &visits[of.structure as usize], of.objects);
             of.untouchable = of_it.as_ref().err().copied();
-            let mut of_it = of_it.unwrap_or_default();
-            // What has no room in a process's addresses is not tried.
-            of_it.retain(|candidate| {
-                relayout(self.objects, self.structured, &self.with(&[(of.structure, candidate)])).is_ok()
-            });
-            found.push(of_it);
+            found.push(of_it.unwrap_or_default());
         }
         let mut all = vec![self.with(&[])];
         for (of, found) in searched.iter().zip(&found) {
             all.extend(found.iter().map(|candidate| self.with(&[(of.structure, candidate)])));
         }
-        let taken = self.replay(&all, (accesses, MOST_TRIED))?;
-        let mut ratios = taken[1..].iter().map(|after| TimeRatio::of(after, &taken[0]));
+        let mut taken = self.replay(&all, (accesses, MOST_TRIED))?.into_iter();
+        let Some(before) = taken.next().flatten() else { return Ok(()) };
         for (of, found) in searched.iter_mut().zip(found) {
-            let of_it: Vec<TimeRatio> = ratios.by_ref().take(found.len()).collect();
-            of.judge(found, &of_it);
+            // What has no room was not tried.
+            let tried =
+                found.into_iter().zip(taken.by_ref()).filter_map(|(candidate, taken)| Some((candidate, taken?)));
+            let tried = tried.map(|(candidate, taken)| (candidate, TimeRatio::of(&taken, &before)));
+            let (found, ratios): (Vec<Candidate>, Vec<TimeRatio>) = tried.unzip();
+            of.judge(found, &ratios);
         }
         Ok(())
     }
@@ -201,13 +203,16 @@ impl Replays<'_> {
         }
         let taken = self.replay(&each, (accesses, accesses))?;
         for (of, taken) in of_change.into_iter().zip(taken) {
-            searched[of].confirm(taken, before);
+            // It had room as it was tried.
+            if let Some(taken) = taken {
+                searched[of].confirm(taken, before);
+            }
         }
         let advised = searched.iter().filter_map(|of| Some((of.structure, &of.advised()?.candidate)));
         match advised.collect::<Vec<_>>().as_slice() {
             [] => Ok(None),
             [(one, _)] => Ok(searched.iter().find(|of| of.structure == *one).and_then(|of| of.confirmed)),
-            several => Ok(self.replay(&[self.with(several)], (accesses, accesses))?.first().copied()),
+            several => Ok(self.replay(&[self.with(several)], (accesses, accesses))?.pop().flatten()),
         }
     }
 }

@@ -136,9 +136,9 @@ pub fn candidates(
     let of = Of { structure, visits };
     let mut found = Vec::new();
     let order = of.by_use();
-    found.extend(of.one(Change::Reorder, &order, 0, false));
+    found.extend(of.one(Change::Reorder, &order));
     if !are_in_arrays {
-        found.extend(of.one(Change::Pool, &of.as_declared(), 0, true));
+        found.extend(of.one(Change::Pool, &of.as_declared()));
     }
     found.extend(of.aligned(&of.as_declared(), are_in_arrays));
     found.extend(of.aligned(&order, are_in_arrays));
@@ -312,10 +312,11 @@ impl Of<'_> {
     }
 
     /// One structure with its fields in this order.
-    fn one(&self, change: Change, order: &[usize], align: u64, is_pool: bool) -> Option<Candidate> {
+    fn one(&self, change: Change, order: &[usize]) -> Option<Candidate> {
+        let is_pool = change == Change::Pool;
         let candidate = self.candidate(change, vec![order.to_vec()], 1, (None, false));
         let is_as_it_was = order.is_sorted() && candidate.layout.parts()[0].bytes == self.structure.bytes;
-        (is_pool || align > 0 || !is_as_it_was).then_some(Candidate { align, is_pool, ..candidate })
+        (is_pool || !is_as_it_was).then_some(Candidate { is_pool, ..candidate })
     }
 
     /// Elements of a size of which lines hold a whole number, or that is one of lines.
