@@ -389,7 +389,8 @@ fn masked_touch<'m>(call: Value<'m>, kind: SiteKind, place: Value<'m>, data: Val
 fn allocation_touch<'m>(call: Value<'m>, allocator: Allocator, name: &str) -> Option<Touch<'m>> {
     let argument = |number: u32| call.operand(number).filter(|_| number < call.arguments());
     let pointer = |value: Value<'m>| Some(value).filter(|value| value.r#type().address_space() == Some(0));
-    let number = |value: Value<'m>| Some(value).filter(|value| value.r#type().integer_bits() == Some(64));
+    // Old programs declare them as they like: `char *malloc(unsigned)`.
+    let number = |value: Value<'m>| Some(value).filter(|value| value.r#type().kind() == TypeKind::Integer);
     let words = match allocator {
         Allocator::Allocate { bytes } => vec![Word::Value(pointer(call)?), Word::Value(number(argument(bytes)?)?)],
         Allocator::AllocateZeroed { count, bytes } => {

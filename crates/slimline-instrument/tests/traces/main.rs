@@ -236,6 +236,30 @@ int main(int count, char **arguments) {
     assert_eq!(words(Free)[..2], [[resized[0]], [aligned[0]]]);
 }
 
+/// Olden's benchmarks, among others: the compiler does not take it for the C library's then, but it is.
+#[test]
+fn allocations_by_functions_that_are_declared_otherwise() {
+    const SOURCE: &str = r#"
+#pragma clang diagnostic ignored "-Wincompatible-library-redeclaration"
+extern char *malloc(unsigned), *calloc(int, short);
+extern void free();
+int printf(const char *, ...);
+int main(int count, char **arguments) {
+    (void)arguments;
+    char *block = malloc(count * 24), *zeroed = calloc(count, 70);
+    block[count] = 5;
+    printf("%d %d\n", block[count], zeroed[count]);
+    free(block);
+    free(zeroed);
+}
+"#;
+    let trace = trace_c(SOURCE, SCALAR);
+    let words = |kind| trace.words(|site| site.kind == kind);
+    let ([block], [zeroed]) = (&words(Allocate)[..], &words(AllocateZeroed)[..]) else { panic!() };
+    assert_eq!((block[1], &zeroed[1..]), (24, &[1, 70][..]));
+    assert_eq!(words(Free), [[block[0]], [zeroed[0]]]);
+}
+
 #[test]
 fn threads_have_streams_of_their_own() {
     const SOURCE: &str = r#"
