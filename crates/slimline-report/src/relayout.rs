@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use serde::Serialize;
-use slimline_analyze::full_trace::object_structures::{FieldShape, StructureShape, Structured, TouchingLine};
+use slimline_analyze::full_trace::object_structures::{FieldShape, Hold, StructureShape, Structured, TouchingLine};
 use slimline_analyze::full_trace::objects::{Object, ObjectOrigin};
 use slimline_analyze::relayout::candidates::{Candidate, Untouchable};
 use slimline_analyze::relayout::search::{Searched, Tried};
@@ -20,6 +20,19 @@ pub const RELAYOUT_SCHEMA: u32 = 1;
 /// Patterns of fields that are told of a structure.
 const MOST_PATTERNS: usize = 5;
 
+/// What was replayed, and what came of it.
+#[derive(Clone, Copy, Debug)]
+pub struct Replayed {
+    /// All accesses.
+    pub accesses: u64,
+    /// Those that were replayed, the same for all layouts.
+    pub replayed: u64,
+    /// What they take as the program is.
+    pub before: Taken,
+    /// With all that is advised; none where nothing is.
+    pub together: Option<Taken>,
+}
+
 /// Everything `slimline advise TRACE` shows, and its JSON.
 #[derive(Clone, Debug, Serialize)]
 pub struct RelayoutReport {
@@ -31,6 +44,8 @@ pub struct RelayoutReport {
     pub machine: String,
     /// All accesses.
     pub accesses: u64,
+    /// Those that shares and predictions are of: all, or windows that lie evenly over the run.
+    pub replayed: u64,
     /// Structures that take most of the time, that first.
     pub structures: Vec<StructureRow>,
     /// Part of the time of structures that take less, or are behind those that are looked at.
@@ -149,7 +164,7 @@ pub struct AdvisedRow {
     pub layout: TriedRow,
     /// In a sentence.
     pub title: String,
-    /// With this change alone, by a replay of all accesses.
+    /// With this change alone, by a replay of [`RelayoutReport::replayed`] accesses.
     pub predicted: PredictedRow,
     /// What to mind.
     pub cautions: Vec<String>,
@@ -177,24 +192,28 @@ pub struct Facts<'a> {
 }
 
 impl RelayoutReport {
-    /// Of what was searched; `before` is what the program took as it is, `together` with all that is advised, `all_structures` the part of the
-    /// time that all structures take, whether they were searched or not.
+    /// Of what was searched; `all_structures` is the part of the time that all structures take, whether they were searched or not.
     pub fn new(
         trace: AccessTrace,
         facts: &Facts<'_>,
         searched: &[Searched],
-        (accesses, before, together): (u64, Taken, Option<Taken>),
+        replayed: &Replayed,
         all_structures: f64,
     ) -> Self {
         Self {
             schema: RELAYOUT_SCHEMA,
             trace,
             machine: facts.machine.name.clone(),
-            accesses,
+            accesses: replayed.accesses,
+            replayed: replayed.replayed,
             other_share: (all_structures - searched.iter().map(|of| of.share).sum::<f64>()).max(0.0),
             unknown_share: (1.0 - all_structures).max(0.0),
-            structures: searched.iter().zip(facts.ties).map(|(of, ties)| row(facts, (of, ties), &before)).collect(),
-            together: together.map(|together| PredictedRow::of(&together, &before)),
+            structures: searched
+                .iter()
+                .zip(facts.ties)
+                .map(|(of, ties)| row(facts, (of, ties), &replayed.before))
+                .collect(),
+            together: replayed.together.map(|together| PredictedRow::of(&together, &replayed.before)),
         }
     }
 
@@ -352,7 +371,7 @@ fn with_declared(shape: &StructureShape, mut cautions: Vec<String>) -> Vec<Strin
     if shape.fields.iter().any(is_packed) {
         cautions.push("it looks packed: its layout may be a file's, a device's or a protocol's".to_owned());
     }
-    if shape.fields.iter().any(|field| field.is_bound) {
+    if shape.fields.iter().any(|field| field.hold != Hold::None) {
         cautions.push("it has a parent, virtual functions, or members without a name, which stay together".to_owned());
     }
     cautions
@@ -386,10 +405,17 @@ fn reason(searched: &Searched, before: &Taken) -> String {
                 let (change, saved) = (closest.candidate.change.name().replace('_', " "), closest.ratio.saved());
                 match searched.confirmed {
                     Some(all) => format!(
-                        "{change} saved {} of a part of the accesses, and {} of all",
+                        "{change} saved {} of a part of the accesses, and {} of what was replayed",
                         percent(saved),
                         percent(TimeRatio::of(&all, before).saved())
                     ),
+                    None if saved < 0.0 => {
+                        format!(
+                            "each of {} layouts takes more time (the least, {change}: +{})",
+                            searched.tried.len(),
+                            percent(-saved)
+                        )
+                    }
                     None => format!(
                         "no layout of {} saves 2 % of the time (the best, {change}: {})",
                         searched.tried.len(),

@@ -13,7 +13,7 @@ use slimline_analyze::relayout::search::Searched;
 use slimline_analyze::relayout::ties::{Tie, ties};
 use slimline_analyze::relayout::visits::{Visiting, Visits};
 use slimline_analyze::relayout::{Taken, TimeRatio, share};
-use slimline_report::relayout::{Facts, RelayoutReport};
+use slimline_report::relayout::{Facts, RelayoutReport, Replayed};
 use slimline_simulate::access::{Access, Consumer};
 use slimline_simulate::machine::Machine;
 use slimline_simulate::relaid::{Relaid, Relayout};
@@ -31,8 +31,10 @@ use crate::sources::text;
 const LEAST_SHARE: f64 = 0.03;
 /// Structures that are looked at, at most.
 const MOST_STRUCTURES: usize = 4;
-/// Accesses that each layout is tried on, at most; what is advised is tried on all.
+/// Accesses that each layout is tried on, at most, in windows over all of them.
 const MOST_TRIED: u64 = 1 << 25;
+/// And those that the program as it is and what is advised are replayed on: some seconds of a run, a minute of ours.
+const MOST_REPLAYED: u64 = 1 << 27;
 /// Replays that run together at most: each has a machine of its own, whose memory grows with what is accessed.
 const TOGETHER: usize = 8;
 /// And places of objects in them: 1 GiB.
@@ -45,14 +47,14 @@ pub(crate) fn search(directory: &Path, machine: (&Machine, &str)) -> anyhow::Res
     let (found, described) = trace.read_first(directory, &mut count, |count| count.0)?;
     let (structured, origins) = (found.structured(trace.program()), found.origins(trace.program()));
     let objects = found.into_objects();
-    let replays = Replays { trace: &trace, objects: &objects, structured: &structured, machine };
-    let (visits, accesses, waited) = replays.as_it_is()?;
+    let replays = Replays { trace: &trace, objects: &objects, structured: &structured, machine, accesses: count.0 };
+    let (visits, replayed, waited) = replays.as_it_is()?;
     let before = Taken::of(&waited);
     let of_structure = |structure: u32| {
         let to_it = visits[structure as usize].accesses;
         Searched {
             structure,
-            share: share(&waited, structure, (to_it, accesses)),
+            share: share(&waited, structure, (to_it, replayed)),
             accesses: to_it,
             objects: objects_of(&structured, structure),
             untouchable: None,
@@ -66,8 +68,8 @@ pub(crate) fn search(directory: &Path, machine: (&Machine, &str)) -> anyhow::Res
     searched.sort_by(|a, b| b.share.total_cmp(&a.share));
     searched.retain(|of| of.share >= LEAST_SHARE);
     searched.truncate(MOST_STRUCTURES);
-    replays.try_each(&mut searched, &visits, accesses)?;
-    let together = replays.confirm(&mut searched, accesses, &before)?;
+    replays.try_each(&mut searched, &visits)?;
+    let together = replays.confirm(&mut searched, &before)?;
     let ties = ties_of(&structured, &searched);
     let facts = Facts {
         machine: machine.0,
@@ -77,7 +79,8 @@ pub(crate) fn search(directory: &Path, machine: (&Machine, &str)) -> anyhow::Res
         visits: &visits,
         ties: &ties,
     };
-    Ok(RelayoutReport::new(described, &facts, &searched, (accesses, before, together), of_structures))
+    let replayed = Replayed { accesses: count.0, replayed, before, together };
+    Ok(RelayoutReport::new(described, &facts, &searched, &replayed, of_structures))
 }
 
 /// What the program's sources rely on of the layouts of these, as far as they are on this machine.
@@ -112,34 +115,37 @@ struct Replays<'a> {
     objects: &'a [Object],
     structured: &'a Structured,
     machine: (&'a Machine, &'a str),
+    /// All that it has.
+    accesses: u64,
 }
 
 impl Replays<'_> {
-    fn waiting(&self) -> anyhow::Result<Waiting> {
+    /// A machine that is to see so many accesses at most.
+    fn waiting(&self, most: u64) -> anyhow::Result<Waiting> {
         let (machine, name) = self.machine;
-        Ok(Waiting::new(simulation(machine, name, &Options::default())?))
+        let waiting = Waiting::new(simulation(machine, name, &Options::default())?);
+        // In windows pages seem to be accessed first that were before.
+        Ok(if self.accesses > most { waiting.without_faults() } else { waiting })
     }
 
-    /// How structures are visited, all accesses, and what is waited for as they are.
+    /// How structures are visited, the accesses that were replayed, and what is waited for as they are.
     fn as_it_is(&self) -> anyhow::Result<(Vec<Visits>, u64, Waited)> {
         let none = vec![None; self.structured.structures.len()];
         let as_it_is = relayout(self.objects, self.structured, &none)
             .map_err(|TooLarge| anyhow!("objects are larger than the memory of a process: the trace is damaged"))?;
         let starts: Vec<u64> = as_it_is.objects.iter().map(|object| object.start).collect();
         let visiting = Visiting::new(self.structured, &starts);
-        let mut both = (visiting, Relaid::new(self.waiting()?, &as_it_is));
-        self.trace.read(&mut Decoder::new(), &mut both)?;
-        let (visits, accesses) = both.0.finish();
-        Ok((visits, accesses, both.1.finish().finish()))
+        let both = (visiting, Relaid::new(self.waiting(MOST_REPLAYED)?, &as_it_is));
+        let mut windows = Windows::new(both, self.accesses, MOST_REPLAYED);
+        self.trace.read(&mut Decoder::new(), &mut windows)?;
+        let (visiting, relaid) = windows.finish();
+        let (visits, replayed) = visiting.finish();
+        Ok((visits, replayed, relaid.finish().finish()))
     }
 
-    /// What a machine makes of the trace in each of these layouts: of all accesses, so many, or of `most` of them. None where objects have no
-    /// room in a process's addresses.
-    fn replay(
-        &self,
-        all: &[Vec<Option<&Candidate>>],
-        (accesses, most): (u64, u64),
-    ) -> anyhow::Result<Vec<Option<Taken>>> {
+    /// What a machine makes of the trace in each of these layouts, of so many accesses at most. None where objects have no room in a process's
+    /// addresses.
+    fn replay(&self, all: &[Vec<Option<&Candidate>>], most: u64) -> anyhow::Result<Vec<Option<Taken>>> {
         let mut taken = Vec::with_capacity(all.len());
         let together = (MOST_PLACED / self.objects.len().max(1)).clamp(1, TOGETHER);
         for some in all.chunks(together) {
@@ -147,10 +153,7 @@ impl Replays<'_> {
             let relayouts: Vec<Option<Relayout>> = some.iter().map(of_chosen).collect();
             let mut replaying = Vec::with_capacity(some.len());
             for relayout in relayouts.iter().flatten() {
-                let waiting = self.waiting()?;
-                // In windows pages seem to be accessed first that were before.
-                let waiting = if accesses > most { waiting.without_faults() } else { waiting };
-                replaying.push(Windows::new(Relaid::new(waiting, relayout), accesses, most));
+                replaying.push(Windows::new(Relaid::new(self.waiting(most)?, relayout), self.accesses, most));
             }
             let (replayed, read) = on_threads(replaying, |to| self.trace.read(&mut Decoder::new(), to));
             read?;
@@ -161,7 +164,7 @@ impl Replays<'_> {
     }
 
     /// Tries layouts of each structure, each with nothing else changed.
-    fn try_each(&self, searched: &mut [Searched], visits: &[Visits], accesses: u64) -> anyhow::Result<()> {
+    fn try_each(&self, searched: &mut [Searched], visits: &[Visits]) -> anyhow::Result<()> {
         let mut found: Vec<Vec<Candidate>> = Vec::with_capacity(searched.len());
         for of in searched.iter_mut() {
             let shape = &self.structured.structures[of.structure as usize];
@@ -173,7 +176,7 @@ impl Replays<'_> {
         for (of, found) in searched.iter().zip(&found) {
             all.extend(found.iter().map(|candidate| self.with(&[(of.structure, candidate)])));
         }
-        let mut taken = self.replay(&all, (accesses, MOST_TRIED))?.into_iter();
+        let mut taken = self.replay(&all, MOST_TRIED)?.into_iter();
         let Some(before) = taken.next().flatten() else { return Ok(()) };
         for (of, found) in searched.iter_mut().zip(found) {
             // What has no room was not tried.
@@ -193,15 +196,15 @@ impl Replays<'_> {
         chosen
     }
 
-    /// Replays all accesses with what is to be advised: each change alone, and all of them together. One that alone does not save enough is
-    /// not advised.
-    fn confirm(&self, searched: &mut [Searched], accesses: u64, before: &Taken) -> anyhow::Result<Option<Taken>> {
+    /// Replays what the program as it is was replayed on with what is to be advised: each change alone, and all of them together. One that alone
+    /// does not save enough is not advised.
+    fn confirm(&self, searched: &mut [Searched], before: &Taken) -> anyhow::Result<Option<Taken>> {
         let of_change: Vec<usize> = (0..searched.len()).filter(|&of| searched[of].chosen.is_some()).collect();
         let mut each = Vec::with_capacity(of_change.len());
         for &of in &of_change {
             each.extend(searched[of].advised().map(|tried| self.with(&[(searched[of].structure, &tried.candidate)])));
         }
-        let taken = self.replay(&each, (accesses, accesses))?;
+        let taken = self.replay(&each, MOST_REPLAYED)?;
         for (of, taken) in of_change.into_iter().zip(taken) {
             // It had room as it was tried.
             if let Some(taken) = taken {
@@ -212,7 +215,7 @@ impl Replays<'_> {
         match advised.collect::<Vec<_>>().as_slice() {
             [] => Ok(None),
             [(one, _)] => Ok(searched.iter().find(|of| of.structure == *one).and_then(|of| of.confirmed)),
-            several => Ok(self.replay(&[self.with(several)], (accesses, accesses))?.pop().flatten()),
+            several => Ok(self.replay(&[self.with(several)], MOST_REPLAYED)?.pop().flatten()),
         }
     }
 }

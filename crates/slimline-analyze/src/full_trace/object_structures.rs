@@ -47,8 +47,20 @@ pub struct FieldShape {
     pub bytes: u32,
     /// Bit-fields, or members of a union.
     pub is_shared: bool,
-    /// It is a parent, a table of virtual functions or a member without a name: it stays where it is.
-    pub is_bound: bool,
+    /// What holds it to its place.
+    pub hold: Hold,
+}
+
+/// What holds a field to its place.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Hold {
+    /// Nothing does.
+    #[default]
+    None,
+    /// It is a parent or a member without a name: it stays in front, or moves as one to where other fields of its element are not.
+    AsOne,
+    /// It is a table of virtual functions, or a parent with one: it stays in front, and where it is the others are, too.
+    WithAll,
 }
 
 impl FieldShape {
@@ -199,6 +211,12 @@ impl ObjectStructures {
     }
 }
 
+/// Whether a field is a table of virtual functions, or a parent that has one.
+fn has_table<'e>(part: &Part, of: &impl Fn(ElementId) -> &'e Element) -> bool {
+    let is_in = |inner: &ElementId| of(*inner).parts.iter().any(|part| has_table(part, of));
+    part.name.starts_with("_vptr") || (!part.has_name() && part.made_of.iter().any(is_in))
+}
+
 fn shape<'e>(element: &Element, of: impl Fn(ElementId) -> &'e Element) -> StructureShape {
     let declaration = &element.declaration;
     let field = |part: &Part| FieldShape {
@@ -207,7 +225,11 @@ fn shape<'e>(element: &Element, of: impl Fn(ElementId) -> &'e Element) -> Struct
         offset: part.offset_bytes,
         bytes: part.bytes,
         is_shared: part.is_shared(),
-        is_bound: !part.has_name() || part.name.starts_with("_vptr"),
+        hold: match part.has_name() {
+            _ if has_table(part, &of) => Hold::WithAll,
+            true => Hold::None,
+            false => Hold::AsOne,
+        },
     };
     let is_atomic = |part: &Part| {
         part.type_name.starts_with("_Atomic") || part.made_of.iter().any(|inner| of(*inner).declaration.is_atomic())

@@ -7,11 +7,14 @@ use crate::advise::definition::plain_name;
 use crate::affinity::Affinity;
 use crate::clusters::{Heat, Rules, clusters};
 use crate::fields::LINE_BYTES;
-use crate::full_trace::object_structures::{FieldShape, StructureShape};
+use crate::full_trace::object_structures::{FieldShape, Hold, StructureShape};
 
-/// A field that fewer than this part of the visits use is cold: the first of these where nothing else is said. What sets all fields once is
-/// a visit, too, so that of few visits many are such.
-const COLD: [f64; 3] = [0.02, 0.1, 0.3];
+/// A field that fewer than this part of the visits use is in no cluster.
+const COLD: f64 = 0.02;
+/// One that this part of them use is hot. What sets all fields once is a visit, too, so that of few visits many are such.
+const HOT: f64 = 0.5;
+/// Ways to part hot fields from cold ones that are tried: where use falls most.
+const CUTS: usize = 3;
 /// Affinities from which on fields belong together: each makes its own split.
 const THRESHOLDS: [f64; 3] = [0.25, 0.5, 0.8];
 /// Elements whose fields lie together in blocks: as many as a vector of four bytes each has.
@@ -146,15 +149,15 @@ pub fn candidates(
     // is a subtraction.
     let is_linked = !are_in_arrays || is_linked(structure);
     if is_linked {
-        for below in COLD {
-            found.extend(of.hot_cold(below, false));
+        for cold in of.cuts() {
+            found.extend(of.hot_cold(cold, false));
             if !are_in_arrays {
-                found.extend(of.hot_cold(below, true));
+                found.extend(of.hot_cold(cold, true));
             }
         }
     }
-    let is_bound = structure.fields.iter().any(|field| field.is_bound);
-    if are_in_arrays && !is_bound && (!is_linked || objects.count == 1) {
+    let is_one = structure.fields.iter().any(|field| field.hold == Hold::WithAll);
+    if are_in_arrays && !is_one && (!is_linked || objects.count == 1) {
         for threshold in THRESHOLDS {
             found.extend(of.split(Change::Split, of.clusters(threshold)));
         }
@@ -230,12 +233,22 @@ impl Of<'_> {
         self.visits.used(field)
     }
 
-    fn is_cold(&self, field: usize, below: f64) -> bool {
-        (self.used(field) as f64) < below * self.visits.count() as f64
+    /// How often fields are used that are as cold as may be, so that the next hotter ones are used most times as often.
+    fn cuts(&self) -> Vec<u64> {
+        let free = (0..self.fields().len()).filter(|field| !self.is_held(*field));
+        let mut uses: Vec<u64> = free.map(|field| self.used(field)).collect();
+        uses.sort_unstable();
+        uses.dedup();
+        let is_cold = |used: u64| (used as f64) < HOT * self.visits.count() as f64;
+        // Once more is one time more than never.
+        let fall = |cut: &[u64]| (cut[1] + 1) as f64 / (cut[0] + 1) as f64;
+        let mut cuts: Vec<&[u64]> = uses.windows(2).filter(|cut| is_cold(cut[0])).collect();
+        cuts.sort_by(|a, b| fall(b).total_cmp(&fall(a)));
+        cuts.into_iter().take(CUTS).map(|cut| cut[0]).collect()
     }
 
-    fn is_bound(&self, field: usize) -> bool {
-        self.fields()[field].is_bound
+    fn is_held(&self, field: usize) -> bool {
+        self.fields()[field].hold != Hold::None
     }
 
     /// Fields that are used together, those that are hardly used last.
@@ -246,7 +259,7 @@ impl Of<'_> {
         let heats: Vec<Heat> = (0..count).map(heat).collect();
         let pairs = (0..count).flat_map(|b| (0..b).map(move |a| (a, b)));
         let ties: Vec<Affinity> = pairs.map(|(a, b)| Affinity { a, b, value: self.visits.affinity(a, b) }).collect();
-        let rules = Rules { together: threshold, cold: COLD[0] };
+        let rules = Rules { together: threshold, cold: COLD };
         clusters(&heats, &ties, &rules).into_iter().map(|cluster| cluster.fields).collect()
     }
 
@@ -254,7 +267,7 @@ impl Of<'_> {
     fn by_use(&self) -> Vec<usize> {
         let mut order: Vec<usize> =
             self.clusters(THRESHOLDS[1]).into_iter().flat_map(|cluster| self.closely(cluster)).collect();
-        order.sort_by_key(|field| !self.is_bound(*field));
+        order.sort_by_key(|field| !self.is_held(*field));
         order
     }
 
@@ -333,10 +346,10 @@ impl Of<'_> {
         Some(Candidate { align, ..candidate })
     }
 
-    /// What is hardly used behind a pointer.
-    fn hot_cold(&self, below: f64, is_pool: bool) -> Option<Candidate> {
-        let (cold, hot): (Vec<usize>, Vec<usize>) =
-            self.as_declared().into_iter().partition(|field| self.is_cold(*field, below) && !self.is_bound(*field));
+    /// What is used so often at most behind a pointer.
+    fn hot_cold(&self, most: u64, is_pool: bool) -> Option<Candidate> {
+        let is_cold = |field: &usize| self.used(*field) <= most && !self.is_held(*field);
+        let (cold, hot): (Vec<usize>, Vec<usize>) = self.as_declared().into_iter().partition(is_cold);
         let cold_bytes: u32 = cold.iter().map(|field| self.fields()[*field].bytes).sum();
         if hot.is_empty() || cold_bytes <= POINTER_BYTES {
             return None;
@@ -373,7 +386,7 @@ pub(super) mod tests {
             let type_name = if name == "next" { "struct node *" } else { "long []" }.to_owned();
             offset += bytes;
             let offset = offset - bytes;
-            FieldShape { name: name.to_owned(), type_name, offset, bytes, is_shared: false, is_bound: false }
+            FieldShape { name: name.to_owned(), type_name, offset, bytes, is_shared: false, hold: Hold::None }
         });
         StructureShape {
             name: "struct node".to_owned(),
@@ -437,6 +450,17 @@ pub(super) mod tests {
     }
 
     #[test]
+    fn hot_is_parted_from_cold_where_use_falls_most() {
+        let structure = structure(48, &[("x", 8), ("y", 8), ("a", 8), ("b", 8), ("c", 8), ("next", 8)]);
+        // x, y and next are used 1000 times, a 300 times, b 100, c 90.
+        let patterns = [(0b10_0011, 700), (0b10_0111, 200), (0b11_1111, 90), (0b10_1111, 10)];
+        let found = candidates(&structure, &visits(&patterns, false), MANY).unwrap();
+        let cold: Vec<&[usize]> = of_change(&found, Change::HotCold).iter().map(|of| of.parts[1].as_slice()).collect();
+        // Each from the heap, then from pools; what takes no more than the pointer to it stays.
+        assert_eq!(cold, [&[2, 3, 4][..], &[2, 3, 4], &[3, 4], &[3, 4]]);
+    }
+
+    #[test]
     fn alignments_are_guessed() {
         let of = |type_name: &str, offset, bytes| {
             let type_name = type_name.to_owned();
@@ -452,17 +476,18 @@ pub(super) mod tests {
         );
     }
 
-    /// A parent stays in front, and is not parted from what it is the parent of.
+    /// A parent stays in front, and goes into an array as one; what has virtual functions is not parted.
     #[test]
     fn parents_stay_in_front() {
         let mut structure = structure(32, &[("Base", 8), ("x", 8), ("y", 8), ("z", 8)]);
-        structure.fields[0].is_bound = true;
-        let found =
-            candidates(&structure, &visits(&[(0b1000, 900), (0b0110, 90)], true), Objects { count: 1, otherwise: 0 });
-        let found = found.unwrap();
-        assert_eq!(of_change(&found, Change::Reorder)[0].parts[0][0], 0);
+        let visits = visits(&[(0b1000, 900), (0b0110, 90)], true);
         let is_parted = |of: &Candidate| matches!(of.change, Change::Split | Change::ArrayOfEach | Change::Blocks);
-        assert!(!found.iter().any(is_parted));
+        for (hold, parted) in [(Hold::AsOne, true), (Hold::WithAll, false)] {
+            structure.fields[0].hold = hold;
+            let found = candidates(&structure, &visits, Objects { count: 1, otherwise: 0 }).unwrap();
+            assert_eq!(of_change(&found, Change::Reorder)[0].parts[0][0], 0);
+            assert_eq!(found.iter().any(is_parted), parted);
+        }
     }
 
     #[test]

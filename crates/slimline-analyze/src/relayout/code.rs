@@ -6,7 +6,7 @@ use slimline_attribute::tables::Language;
 
 use super::candidates::{Candidate, Change, is_linked};
 use crate::advise::definition::{Form, plain_name};
-use crate::full_trace::object_structures::{FieldShape, StructureShape};
+use crate::full_trace::object_structures::{FieldShape, Hold, StructureShape};
 
 /// Names of a part's fields that its own name is made of at most.
 const NAMED: usize = 2;
@@ -48,7 +48,7 @@ pub fn definitions(structure: &StructureShape, candidate: &Candidate) -> String 
             let lanes = candidate.layout.parts()[0].lanes;
             let array = |field: &FieldShape| {
                 let own = &field.type_name;
-                if field.is_shared || own.contains("(*") {
+                if field.is_shared || field.hold != Hold::None || own.contains("(*") {
                     return format!("/* {}, {lanes} of it: as it is declared */", field.name);
                 }
                 let type_name = match own.find('[').filter(|_| !is_rust) {
@@ -82,7 +82,7 @@ fn comment(code: &mut String, text: &str) {
 }
 
 fn line(form: Form, field: &FieldShape) -> String {
-    match field.is_shared || field.is_bound {
+    match field.is_shared || field.hold != Hold::None {
         // The widths of bit-fields are not known here, nor how a parent is declared.
         true => format!("/* {}: as it is declared */", field.name),
         false => form.field(&field.type_name, &field_name(field)),
@@ -91,7 +91,9 @@ fn line(form: Form, field: &FieldShape) -> String {
 
 /// A field's name as the source has it.
 fn field_name(field: &FieldShape) -> String {
-    let name = field.name.split([',', ' ']).next().unwrap_or_default();
+    let declared =
+        field.name.strip_prefix("struct ").or_else(|| field.name.strip_prefix("class ")).unwrap_or(&field.name);
+    let name = declared.split([',', ' ']).next().unwrap_or_default();
     // Those of a tuple have numbers.
     match name.strip_prefix("__") {
         Some(number) if number.chars().all(|c| c.is_ascii_digit()) => format!("field_{number}"),
@@ -226,7 +228,7 @@ mod tests {
     #[test]
     fn what_has_no_name_is_declared_as_it_is() {
         let mut shape = structure(24, &[("Base", 8), ("a, b", 8), ("next", 8)]);
-        (shape.fields[0].is_bound, shape.fields[1].is_shared) = (true, true);
+        (shape.fields[0].hold, shape.fields[1].is_shared) = (Hold::WithAll, true);
         let code = all(&shape, 0);
         let pool = first(&code, Change::Pool);
         assert!(

@@ -23,7 +23,12 @@ const PARTS_COLUMNS: usize = 52;
 pub fn relayout(out: &mut impl Write, report: &RelayoutReport) -> fmt::Result {
     access_trace(out, &report.trace)?;
     let machine = plain(&report.machine);
-    writeln!(out, "{}, replayed through {machine} with each layout", plural_of(report.accesses, "access", "accesses"))?;
+    let part = match report.accesses - report.replayed {
+        0 => String::new(),
+        _ => format!("{} of them in windows over the whole run ", count(report.replayed)),
+    };
+    let all = plural_of(report.accesses, "access", "accesses");
+    fold(out, &format!("{all}, {part}replayed through {machine} with each layout"), 0, 2)?;
     let (changes, others): (Vec<&StructureRow>, Vec<&StructureRow>) =
         report.structures.iter().partition(|of| of.advice.is_some());
     if changes.is_empty() {
@@ -33,7 +38,7 @@ pub fn relayout(out: &mut impl Write, report: &RelayoutReport) -> fmt::Result {
     for (number, of) in changes.iter().enumerate() {
         if let Some(advice) = &of.advice {
             heading(out, format_args!("ADVICE {}", number + 1))?;
-            one(out, of, advice)?;
+            one(out, of, advice, report.accesses == report.replayed)?;
         }
     }
     let rest: f64 = report.other_share + report.unknown_share;
@@ -54,7 +59,7 @@ pub fn relayout(out: &mut impl Write, report: &RelayoutReport) -> fmt::Result {
     }
     if let Some(together) = report.together.filter(|_| changes.len() > 1) {
         heading(out, "ALL OF IT")?;
-        fold(out, &predicted(&together), 2, 2)?;
+        fold(out, &predicted(&together, report.accesses == report.replayed), 2, 2)?;
     }
     writeln!(out)?;
     let method = "Time is that of a core which waits for a miss unless another one is under way or it is a stream's, 2.5 cycles for each \
@@ -63,7 +68,7 @@ pub fn relayout(out: &mut impl Write, report: &RelayoutReport) -> fmt::Result {
     fold(out, method, 2, 2)
 }
 
-fn one(out: &mut impl Write, of: &StructureRow, advice: &AdvisedRow) -> fmt::Result {
+fn one(out: &mut impl Write, of: &StructureRow, advice: &AdvisedRow, is_all: bool) -> fmt::Result {
     let mut title = String::new();
     fold(&mut title, &plain(&advice.title), 2, 4)?;
     writeln!(out, "{STRONG}{}{STRONG:#}", title.trim_end())?;
@@ -88,7 +93,7 @@ fn one(out: &mut impl Write, of: &StructureRow, advice: &AdvisedRow) -> fmt::Res
         patterns.join(", ")
     );
     fold(out, &why, 2, 2)?;
-    fold(out, &predicted(&advice.predicted), 2, 2)?;
+    fold(out, &predicted(&advice.predicted, is_all), 2, 2)?;
     for caution in &advice.cautions {
         fold(out, &format!("Mind that {}.", plain(caution)), 2, 2)?;
     }
@@ -109,15 +114,16 @@ fn one(out: &mut impl Write, of: &StructureRow, advice: &AdvisedRow) -> fmt::Res
     Ok(())
 }
 
-fn predicted(predicted: &PredictedRow) -> String {
+fn predicted(predicted: &PredictedRow, is_all: bool) -> String {
     let ratio = |ratio: Option<f64>| ratio.map_or_else(|| "–".to_owned(), |ratio| gain(ratio - 1.0));
     format!(
-        "Predicted: {} run time ({} to {}); misses of the first level {}, lines from memory {}; by replay of all accesses.",
+        "Predicted: {} run time ({} to {}); misses of the first level {}, lines from memory {}; by replay of {} accesses.",
         gain(predicted.time_ratio - 1.0),
         gain(predicted.time_ratio_low - 1.0),
         gain(predicted.time_ratio_high - 1.0),
         ratio(predicted.first_misses_ratio),
         ratio(predicted.memory_lines_ratio),
+        if is_all { "all" } else { "these" },
     )
 }
 
@@ -214,11 +220,16 @@ mod tests {
     }
 
     fn text(structures: Vec<StructureRow>, together: Option<PredictedRow>) -> String {
+        text_of(structures, together, 4000)
+    }
+
+    fn text_of(structures: Vec<StructureRow>, together: Option<PredictedRow>, replayed: u64) -> String {
         let report = RelayoutReport {
             schema: RELAYOUT_SCHEMA,
             trace: a_run::trace(),
             machine: "host".to_owned(),
             accesses: 4000,
+            replayed,
             other_share: 0.0,
             unknown_share: 1.0 - structures.iter().map(|of| of.share).sum::<f64>().min(1.0),
             structures,
@@ -233,6 +244,16 @@ mod tests {
     fn what_is_advised_is_told_with_what_was_tried() {
         let all = vec![advised("struct body", 0.5), advised("struct star", 0.25), structure("struct one", 0.125)];
         insta::assert_snapshot!(text(all, Some(predicted_row(0.3))));
+    }
+
+    #[test]
+    fn windows_are_told() {
+        let text = text_of(vec![advised("struct body", 0.5)], None, 1000);
+        assert!(
+            text.contains("4,000 accesses, 1,000 of them in windows over the whole run replayed through host"),
+            "{text}"
+        );
+        assert!(text.contains("by replay of these accesses."), "{text}");
     }
 
     #[test]
