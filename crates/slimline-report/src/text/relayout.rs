@@ -45,11 +45,7 @@ pub fn relayout(out: &mut impl Write, report: &RelayoutReport) -> fmt::Result {
         let line = format!("{} ({} of the time): {}.", plain(&of.name), percent(of.share), plain(reason));
         fold(out, &line, 2, 4)?;
     }
-    let unnamed = [
-        (report.other_share, "Other structures", "each takes little, or there are four that take more"),
-        (report.unknown_share, "Other memory", "of which structure it is is not known, or it is of none"),
-    ];
-    for (share, what, why) in unnamed.into_iter().filter(|(share, ..)| *share > 0.0) {
+    for (share, what, why) in unnamed(report) {
         fold(out, &format!("{what} ({} of the time): {why}.", percent(share)), 2, 4)?;
     }
     if let Some(together) = report.together.filter(|_| changes.len() > 1) {
@@ -57,25 +53,28 @@ pub fn relayout(out: &mut impl Write, report: &RelayoutReport) -> fmt::Result {
         fold(out, &predicted(&together), 2, 2)?;
     }
     writeln!(out)?;
-    let method = "Time is that of a core which waits for a miss unless another one is under way or it is a stream's, 2.5 cycles for each \
-                  access and 4000 for the first to a page. The interval is from a program that computes much and whose misses all overlap \
-                  to one that computes little and waits for each. Layouts were made of the run that they are judged by.";
-    fold(out, method, 2, 2)
+    fold(out, METHOD, 2, 2)
+}
+
+/// How it is predicted.
+pub(crate) const METHOD: &str = "Time is that of a core which waits for a miss unless another one is under way or it is a stream's, 2.5 cycles for each \
+     access and 4000 for the first to a page. The interval is from a program that computes much and whose misses all overlap \
+     to one that computes little and waits for each. Layouts were made of the run that they are judged by.";
+
+/// What has no row of its own: its share of the time, what it is, why.
+pub(crate) fn unnamed(report: &RelayoutReport) -> impl Iterator<Item = (f64, &'static str, &'static str)> {
+    let all = [
+        (report.other_share, "Other structures", "each takes little, or there are four that take more"),
+        (report.unknown_share, "Other memory", "of which structure it is is not known, or it is of none"),
+    ];
+    all.into_iter().filter(|(share, ..)| *share > 0.0)
 }
 
 fn one(out: &mut impl Write, of: &StructureRow, advice: &AdvisedRow) -> fmt::Result {
     let mut title = String::new();
     fold(&mut title, &plain(&advice.title), 2, 4)?;
     writeln!(out, "{STRONG}{}{STRONG:#}", title.trim_end())?;
-    let place = of.allocated_at.as_deref().map_or_else(String::new, |at| format!(", allocated at {}", plain(at)));
-    let what = format!(
-        "{}: elements of {} bytes in {}, {} in all{place}",
-        plain(&of.name),
-        of.bytes,
-        plural(of.objects, "object"),
-        bytes(of.object_bytes)
-    );
-    fold(out, &what, 2, 4)?;
+    fold(out, &what_it_is(of), 2, 4)?;
     let patterns: Vec<String> = of
         .patterns
         .iter()
@@ -109,8 +108,24 @@ fn one(out: &mut impl Write, of: &StructureRow, advice: &AdvisedRow) -> fmt::Res
     Ok(())
 }
 
+/// Its name, and objects of it.
+pub(crate) fn what_it_is(of: &StructureRow) -> String {
+    let place = of.allocated_at.as_deref().map_or_else(String::new, |at| format!(", allocated at {}", plain(at)));
+    format!(
+        "{}: elements of {} bytes in {}, {} in all{place}",
+        plain(&of.name),
+        of.bytes,
+        plural(of.objects, "object"),
+        bytes(of.object_bytes)
+    )
+}
+
+/// What a ratio changes by; a dash where there was nothing to change.
+pub(crate) fn ratio(ratio: Option<f64>) -> String {
+    ratio.map_or_else(|| "–".to_owned(), |ratio| gain(ratio - 1.0))
+}
+
 fn predicted(predicted: &PredictedRow) -> String {
-    let ratio = |ratio: Option<f64>| ratio.map_or_else(|| "–".to_owned(), |ratio| gain(ratio - 1.0));
     format!(
         "Predicted: {} run time ({} to {}); misses of the first level {}, lines from memory {}; by replay of all accesses.",
         gain(predicted.time_ratio - 1.0),
@@ -130,29 +145,27 @@ fn tried(out: &mut impl Write, of: &StructureRow, advised: &TriedRow) -> fmt::Re
     ];
     let mut rows = Rows::new(&columns, false);
     for row in &of.tried {
-        let mark = if (row.change, &row.parts, row.is_pool) == (advised.change, &advised.parts, advised.is_pool) {
-            " *"
-        } else {
-            ""
-        };
-        let pool = if row.is_pool && row.change != "pool" { ", pool" } else { "" };
-        let sizes: Vec<String> = row.part_bytes.iter().map(u32::to_string).collect();
-        let parts: Vec<String> = row.parts.iter().map(|part| format!("{{{}}}", plain(&part.join(" ")))).collect();
-        rows.push(vec![
-            format!("{}{pool}{mark}", row.change.replace('_', " ")),
-            sizes.join("+"),
-            gain(row.time_ratio - 1.0),
-            parts.join(" "),
-        ]);
+        let mark = if row.is(advised) { " *" } else { "" };
+        let [change, sizes, parts] = layout_words(row);
+        rows.push(vec![format!("{change}{mark}"), sizes, gain(row.time_ratio - 1.0), parts]);
     }
     rows.write(out, 2)
 }
 
+/// What a layout is, how many bytes each of its parts has, and which fields these have.
+pub(crate) fn layout_words(row: &TriedRow) -> [String; 3] {
+    let pool = if row.is_pool && row.change != "pool" { ", pool" } else { "" };
+    let sizes: Vec<String> = row.part_bytes.iter().map(u32::to_string).collect();
+    let parts: Vec<String> = row.parts.iter().map(|part| format!("{{{}}}", plain(&part.join(" ")))).collect();
+    [format!("{}{pool}", row.change.replace('_', " ")), sizes.join("+"), parts.join(" ")]
+}
+
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::super::a_run;
     use super::*;
     use crate::relayout::{FieldRow, PatternRow, RELAYOUT_SCHEMA};
+    use crate::view::{NewLayout, PlacedField};
 
     fn predicted_row(time_ratio: f64) -> PredictedRow {
         PredictedRow {
@@ -200,12 +213,15 @@ mod tests {
             is_pool: false,
             time_ratio,
         };
+        let alone =
+            |from| NewLayout { bytes: 8, fields: vec![PlacedField { from, offset: 0, bytes: 8 }], pointer_at: None };
         let split = tried("split", [&["x"], &["y"]], 0.625);
         let advice = AdvisedRow {
             layout: split.clone(),
             title: format!("Split {name} into {{x}} {{y}}"),
             predicted: predicted_row(0.6),
             cautions: vec!["it looks packed".to_owned()],
+            layouts: [0, 8].map(alone).to_vec(),
             code: "struct body_x {\n    double x;\n};\n".to_owned(),
             touched_lines: (1..15).map(|line| format!("/src/sky.c:{line}")).collect(),
         };
@@ -213,8 +229,8 @@ mod tests {
         StructureRow { advice: Some(advice), reason: None, tried: vec![hot_cold, split], ..structure(name, share) }
     }
 
-    fn text(structures: Vec<StructureRow>, together: Option<PredictedRow>) -> String {
-        let report = RelayoutReport {
+    fn report(structures: Vec<StructureRow>, together: Option<PredictedRow>) -> RelayoutReport {
+        RelayoutReport {
             schema: RELAYOUT_SCHEMA,
             trace: a_run::trace(),
             machine: "host".to_owned(),
@@ -223,9 +239,17 @@ mod tests {
             unknown_share: 1.0 - structures.iter().map(|of| of.share).sum::<f64>().min(1.0),
             structures,
             together,
-        };
+        }
+    }
+
+    /// One that is advised, and one that is left alone.
+    pub(crate) fn two_structures() -> RelayoutReport {
+        report(vec![advised("struct body", 0.5), structure("struct one", 0.125)], Some(predicted_row(0.6)))
+    }
+
+    fn text(structures: Vec<StructureRow>, together: Option<PredictedRow>) -> String {
         let mut out = String::new();
-        relayout(&mut out, &report).unwrap();
+        relayout(&mut out, &report(structures, together)).unwrap();
         a_run::unstyled(&out)
     }
 
