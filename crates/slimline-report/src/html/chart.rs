@@ -7,7 +7,7 @@ use crate::text::number::{bytes, percent};
 
 /// In the pictures' units, which are pixels of a small screen.
 const WIDTH: f64 = 520.0;
-const LEFT: f64 = 48.0;
+const LEFT: f64 = 54.0;
 const RIGHT: f64 = 12.0;
 const INSIDE: f64 = WIDTH - LEFT - RIGHT;
 const BELOW: f64 = 22.0;
@@ -196,7 +196,8 @@ mod tests {
         curves(&mut out, "misses", &[curve], &[(128, "L1"), (1 << 20, "L2")]).unwrap();
         // The top is 20 %; 128 bytes are half of the way from 64 to 256.
         let right = LEFT + INSIDE;
-        let line = format!("points=\"48.0,32.0 {:.1},122.0 {right:.1},212.0 {right:.1},212.0\"", (LEFT + right) / 2.0);
+        let line =
+            format!("points=\"{LEFT:.1},32.0 {:.1},122.0 {right:.1},212.0 {right:.1},212.0\"", (LEFT + right) / 2.0);
         assert!(out.contains(&line), "{out}");
         assert!(out.contains(">L1 128 B</text>") && !out.contains("L2"), "{out}");
         assert!(out.contains("<title>a&lt;b, 128 B: 10.0 %</title>"), "{out}");

@@ -220,9 +220,25 @@ mod tests {
     #[test]
     fn one_analysis_is_a_page() {
         let page = page(&a_run::trace(), &[Finding::Advice(&two_structures())]);
-        insta::assert_snapshot!("overview", part(&page, "overview"));
-        insta::assert_snapshot!("advice", part(&page, "advice"));
         assert_eq!(page.matches("<h2").count(), 2);
+        let title = "<a href=\"#advice-1\">Split struct body into {x} {y}</a>: −40.0 % run time predicted";
+        assert!(part(&page, "overview").contains(title), "{page}");
+        let advice = part(&page, "advice");
+        let gain = "<strong>−40.0 % run time</strong> <span>predicted, −70.0 % to 0</span>";
+        let lines = "<dt>misses of the first level</dt><dd>−75.0 %</dd><dt>lines from memory</dt><dd>–</dd>";
+        assert!(advice.contains(gain) && advice.contains(lines), "{advice}");
+        // As it is and each part of what is advised, then what is left alone as it is.
+        let maps: Vec<&str> =
+            advice.split("<figcaption>").skip(1).map(|map| map.split(" <span").next().unwrap()).collect();
+        let body = [
+            "struct body as it is, by visits",
+            "As advised, part 1 of 2, by visits",
+            "As advised, part 2 of 2, by visits",
+        ];
+        assert_eq!(maps, [&body[..], &["struct one as it is, by visits"]].concat());
+        let row = "<th scope=\"row\">split (advised)</th><td class=\"number\" data-exact=\"0.625\">−37.5 %</td>";
+        assert!(advice.contains(row), "{advice}");
+        assert!(advice.contains("<h4>struct one</h4> <span class=\"share\">12.5 %</span>"), "{advice}");
     }
 
     /// What all say of the trace is said once, and what one could not tell in its part.

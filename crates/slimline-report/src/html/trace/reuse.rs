@@ -3,11 +3,12 @@
 use std::fmt::{self, Write};
 
 use super::paragraphs;
+use crate::html::bar;
 use crate::html::chart::{self, Bar, Bars, CURVES, Curve};
 use crate::html::page::Escaped;
 use crate::html::table::{Cell, Column, Table};
-use crate::reuse::{DataReuseRow, ReuseReport, ReuseRow};
-use crate::text::number::{RANGE, bytes, count, percent, range};
+use crate::reuse::{DataReuseRow, ReuseReport, ReuseRow, Waited};
+use crate::text::number::{RANGE, bytes, count, range};
 use crate::text::reuse::{
     change, diagnosis, distance, homes_in_words, in_words, lines_of, pair_places, sampled, strides,
 };
@@ -148,13 +149,10 @@ fn distances(out: &mut impl Write, name: &str, row: &ReuseRow, heading: &str) ->
     };
     chart.write(out)?;
     writeln!(out, "</figure>")?;
-    let columns = [Column::Text("lines between"), Column::Number("accesses"), Column::Number("of all")];
+    let columns = [Column::Text("lines between"), Column::Number("accesses")];
     let caption = format!("Accesses of {name} by distance");
     let mut table = Table::new(&caption, &columns);
-    let all = row.histogram.iter().map(|of| of.count).sum::<f64>() + row.first_uses;
-    let mut push = |name: &str, accesses: f64| {
-        table.row(&[Cell::text(name), Cell::count(counted(accesses)), Cell::share(accesses / all.max(1.0))]);
-    };
+    let mut push = |name: &str, accesses: f64| table.row(&[Cell::text(name), Cell::count(counted(accesses))]);
     row.histogram.iter().for_each(|of| push(&words(of.lines), of.count));
     push("first use", row.first_uses);
     details(out, "These distances in numbers", |out| table.write_unsorted(out))
@@ -245,26 +243,31 @@ fn section(out: &mut impl Write, place: usize, row: &DataReuseRow) -> fmt::Resul
         }
         table.write(out)?;
     }
-    let waited = row.reuse.simulated.as_ref().map(|simulated| simulated.waited);
-    if let Some(waited) = waited {
-        let all = [
-            ("first use", waited.first_use),
-            ("thrashing", waited.thrashing),
-            ("capacity", waited.capacity),
-            ("other cores", waited.coherence),
-            ("remote memory", waited.remote),
-        ];
-        let sum: u64 = all.iter().map(|(_, cycles)| cycles).sum();
-        if sum > 0 {
-            let columns = [Column::Text("waited for"), Column::Number("cycles"), Column::Number("of all")];
-            let caption = format!("What {name} waits for");
-            let mut table = Table::new(&caption, &columns);
-            for (cause, cycles) in all {
-                let share = cycles as f64 / sum as f64;
-                table.row(&[Cell::text(cause), Cell::count(cycles), Cell::number(&percent(share), share)]);
-            }
-            table.write_unsorted(out)?;
-        }
+    if let Some(simulated) = &row.reuse.simulated {
+        waits(out, &name, &simulated.waited)?;
     }
     writeln!(out, "</div>\n</details>")
+}
+
+/// Nothing where nothing is waited for.
+fn waits(out: &mut impl Write, name: &str, waited: &Waited) -> fmt::Result {
+    let Waited { first_use, thrashing, capacity, coherence, remote } = *waited;
+    let all = [
+        ("first_use", first_use),
+        ("thrashing", thrashing),
+        ("capacity", capacity),
+        ("coherence", coherence),
+        ("remote", remote),
+    ];
+    let most = all.iter().map(|(_, cycles)| *cycles).max().unwrap_or(0);
+    if most == 0 {
+        return Ok(());
+    }
+    let columns = [Column::Text("waited for"), Column::Number("cycles"), Column::Bar("of the most")];
+    let caption = format!("What {name} waits for");
+    let mut table = Table::new(&caption, &columns);
+    for (cause, cycles) in all {
+        table.row(&[Cell::text(in_words(cause)), Cell::count(cycles), Cell::bar(bar::of_most(cycles, most))]);
+    }
+    table.write_unsorted(out)
 }
