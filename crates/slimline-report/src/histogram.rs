@@ -115,6 +115,14 @@ impl DataHistogram {
         }
         columns
     }
+
+    /// Offsets of the first bytes of these columns.
+    pub(crate) fn column_starts(&self, most: usize) -> Vec<u64> {
+        let parts = self.part_count();
+        let bytes_of_each = parts.div_ceil(most as u64) * self.part_bytes;
+        let columns = parts.div_ceil(parts.div_ceil(most as u64));
+        (0..columns).map(|column| (column * bytes_of_each).saturating_sub(self.before_bytes)).collect()
+    }
 }
 
 impl HistogramReport {

@@ -11,9 +11,11 @@ use slimline_analyze::relayout::ties::{Reliance, Tie};
 use slimline_analyze::relayout::visits::Visits;
 use slimline_analyze::relayout::{Taken, TimeRatio, definitions};
 use slimline_simulate::machine::Machine;
+use slimline_simulate::relaid::{Part, StructureLayout};
 
 use crate::full_trace::known;
 use crate::simulation::AccessTrace;
+use crate::view::{NewLayout, PlacedField};
 
 /// Version of the JSON. 1: the first.
 pub const RELAYOUT_SCHEMA: u32 = 1;
@@ -156,6 +158,13 @@ pub struct TriedRow {
     pub time_ratio: f64,
 }
 
+impl TriedRow {
+    /// Whether it is that one.
+    pub(crate) fn is(&self, other: &Self) -> bool {
+        (self.change, &self.parts, self.is_pool) == (other.change, &other.parts, other.is_pool)
+    }
+}
+
 /// What is advised.
 #[derive(Clone, Debug, Serialize)]
 pub struct AdvisedRow {
@@ -168,6 +177,8 @@ pub struct AdvisedRow {
     pub predicted: PredictedRow,
     /// What to mind.
     pub cautions: Vec<String>,
+    /// Where the fields of each part are; where several elements' lie together, those of a block of them.
+    pub layouts: Vec<NewLayout>,
     /// The new definitions.
     pub code: String,
     /// Lines that access fields that move, as `file:line`.
@@ -217,6 +228,11 @@ impl RelayoutReport {
         }
     }
 
+    /// Whether all accesses were replayed.
+    pub fn is_whole(&self) -> bool {
+        self.replayed == self.accesses
+    }
+
     /// As JSON.
     pub fn json(&self) -> String {
         crate::pretty(self)
@@ -247,6 +263,7 @@ fn row(facts: &Facts<'_>, (searched, ties): (&Searched, &Option<Vec<(String, Tie
         title: title(shape, &advised.candidate),
         predicted: PredictedRow::of(&taken, before),
         cautions: cautions(shape, ties.as_deref()),
+        layouts: new_layouts(&advised.candidate.layout),
         code: definitions(shape, &advised.candidate),
         touched_lines: touched_lines(shape, &advised.candidate),
     });
@@ -292,6 +309,22 @@ fn layout_row(shape: &StructureShape, candidate: &Candidate, time_ratio: f64) ->
         is_pool: candidate.is_pool,
         time_ratio,
     }
+}
+
+fn new_layouts(layout: &StructureLayout) -> Vec<NewLayout> {
+    let part = |(number, part): (u32, &Part)| {
+        let lanes = u64::from(part.lanes.max(1));
+        let fields = layout.fields().iter().filter(|field| field.part == number).map(|field| PlacedField {
+            from: field.from.into(),
+            offset: u64::from(field.to) * lanes,
+            bytes: u64::from(field.bytes) * lanes,
+        });
+        let mut fields: Vec<PlacedField> = fields.collect();
+        fields.sort_by_key(|field| field.offset);
+        let pointer_at = layout.link_at().filter(|_| number == 0).map(u64::from);
+        NewLayout { bytes: u64::from(part.bytes) * lanes, fields, pointer_at }
+    };
+    (0..).zip(layout.parts()).map(part).collect()
 }
 
 fn title(shape: &StructureShape, candidate: &Candidate) -> String {

@@ -26,6 +26,8 @@ pub struct ReuseReport {
     pub trace: AccessTrace,
     /// Name of the machine.
     pub machine: String,
+    /// Its caches that hold data, nearest first.
+    pub caches: Vec<CacheSize>,
     /// Bytes of its lines.
     pub line_bytes: u32,
     /// Lines that were accessed; an estimate where lines were sampled.
@@ -38,6 +40,20 @@ pub struct ReuseReport {
     pub total: ReuseRow,
     /// By data, most cycles first.
     pub data: Vec<DataReuseRow>,
+}
+
+/// A cache of the machine.
+#[derive(Clone, Debug, Serialize)]
+pub struct CacheSize {
+    /// Its name.
+    pub name: String,
+    /// Its size.
+    pub bytes: u64,
+}
+
+fn cache_sizes(machine: &Machine) -> Vec<CacheSize> {
+    let path = machine.path(false).into_iter().map(|cache| &machine.caches[cache]);
+    path.map(|cache| CacheSize { name: cache.name.clone(), bytes: cache.bytes }).collect()
 }
 
 /// Where homes of pages come from.
@@ -243,6 +259,7 @@ impl ReuseReport {
             schema: REUSE_SCHEMA,
             trace,
             machine: machine.name.clone(),
+            caches: cache_sizes(machine),
             line_bytes: machine.line_bytes(),
             lines: found.lines,
             homes: Some(homes_row),
@@ -433,6 +450,7 @@ impl ReuseReport {
             schema: REUSE_SCHEMA,
             trace,
             machine: machine.name.clone(),
+            caches: cache_sizes(machine),
             line_bytes: machine.line_bytes(),
             lines: total.histogram.first().round() as u64,
             homes: None,

@@ -155,6 +155,18 @@ pub struct RowCounts {
     pub used: Option<UsedLines>,
 }
 
+impl RowCounts {
+    /// Mean cycles of an access.
+    pub(crate) fn cycles_each(&self) -> f64 {
+        self.cycles as f64 / self.accesses.max(1) as f64
+    }
+
+    /// So many of the lines that the first level was asked for.
+    pub(crate) fn of_lines(&self, lines: u64) -> f64 {
+        lines as f64 / self.lines.max(1) as f64
+    }
+}
+
 /// Misses of a row.
 #[derive(Clone, Debug, Serialize)]
 pub struct RowMisses {
@@ -243,6 +255,21 @@ pub struct MissClasses {
     pub coherence_false: u64,
 }
 
+impl MissClasses {
+    /// What each is called, and its misses: those that caches of this machine can have.
+    pub(crate) fn named(&self, machine: &SimulatedMachine) -> Vec<(&'static str, u64)> {
+        let mut named = vec![("first use", self.cold)];
+        match (self.capacity, self.conflict) {
+            (Some(capacity), Some(conflict)) => named.extend([("capacity", capacity), ("conflict", conflict)]),
+            _ => named.push(("replaced", self.replaced)),
+        }
+        if machine.cores > 1 {
+            named.extend([("shared", self.coherence_true), ("falsely shared", self.coherence_false)]);
+        }
+        named
+    }
+}
+
 /// What TLBs of a kind did.
 #[derive(Clone, Debug, Serialize)]
 pub struct SimulatedTlb {
@@ -274,6 +301,27 @@ pub struct UsedLines {
     pub bytes: u64,
     /// Those that were used before the line left.
     pub used_bytes: u64,
+}
+
+impl UsedLines {
+    /// The part that was used; none where no line came.
+    pub(crate) fn share(&self) -> Option<f64> {
+        (self.bytes > 0).then(|| self.used_bytes as f64 / self.bytes as f64)
+    }
+}
+
+impl SimulatedMachine {
+    /// Mean cycles of an access.
+    pub(crate) fn cycles_each(&self) -> f64 {
+        self.cycles as f64 / (self.loads + self.stores + self.fetches).max(1) as f64
+    }
+}
+
+impl SimulatedCache {
+    /// The part of what it was asked for that it had not.
+    pub(crate) fn miss_share(&self) -> f64 {
+        self.misses as f64 / self.lookups.max(1) as f64
+    }
 }
 
 impl SimulationReport {

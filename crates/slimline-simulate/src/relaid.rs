@@ -107,6 +107,11 @@ impl StructureLayout {
         &self.parts
     }
 
+    /// Where in the first part the pointer is by which all others are found; none where they are found otherwise.
+    pub fn link_at(&self) -> Option<u32> {
+        self.link_at
+    }
+
     /// Bytes of a part of so many elements.
     pub fn bytes_of(&self, part: usize, elements: u64) -> u64 {
         let Part { bytes, lanes } = self.parts[part];

@@ -14,14 +14,13 @@ use clap::{ArgGroup, Args, Parser, Subcommand, ValueEnum};
 use slimline_collect::{ColumnMap, DEFAULT_BUDGET_PPM, DEFAULT_BURST_INSTRUCTIONS};
 
 pub(crate) use self::accesses::{
-    AccessInput, Histogram, Layout, Learn, ObjectInput, PictureFormat, Place, Reuse, Share, Simulate, TableFormat,
-    TraceFormat, size,
+    AccessInput, Histogram, Layout, Learn, ObjectInput, PictureFormat, Place, Reuse, Share, Simulate, TraceFormat, size,
 };
 pub(crate) use self::collector::{CollectorOptions, TraceCollector};
 pub(crate) use self::comparison::{Check, CheckFormat, Diff, Limits, hot_field};
 pub(crate) use self::export::{Export, Tool};
-pub(crate) use self::layouts::{LayoutSort, Layouts};
-pub(crate) use self::regions::{Regions, RegionsFormat, address};
+pub(crate) use self::layouts::{LayoutSort, Layouts, TableFormat};
+pub(crate) use self::regions::{Regions, address};
 
 /// Name of the hidden subcommand that runs the calibration loop.
 pub(crate) const CALIBRATE: &str = "calibration-loop";
@@ -420,19 +419,25 @@ column is what: NAME=COLUMN[:FORMAT][*FACTOR],…
 Numbers are decimal, or hexadecimal after 0x; with :hex also without it.
 Cells that are empty, ?, ??, - or N/A tell nothing.";
 
-/// Show which data costs the time, in which loops.
+/// Show which data costs the time, in which loops; of a trace all that is found in it, as a page.
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  \
         slimline report\n  \
         slimline report --by loop before.data\n  \
         slimline report --per-process run        run holds a session, or one for each rank\n  \
-        slimline report --format html > report.html   one page for a browser, with the advice
-  \
+        slimline report --format html > report.html   one page for a browser, with the advice\n  \
+        slimline report --format html run.trace > trace.html   of a trace: advice, caches, reuse, sharing and more\n  \
         slimline report --format json | jq '.groups[0].fields'\n  \
-        slimline report --by field --format csv > fields.csv")]
+        slimline report --by field --format csv > fields.csv\n\n\
+        A trace (slimline trace -o) has a page (docs/report-page.md), for which it is read several times: counts, and what advise, simulate \
+        --classes --used-bytes, reuse, share, histogram and place tell of it. These also have it each by itself, as text and JSON, \
+        and slimline trace --replay the counts.")]
 pub(crate) struct Report {
     #[command(flatten)]
     pub(crate) input: Input,
+    /// Of a trace: whose caches and memories (docs/machines.md) [default: host]
+    #[arg(long, value_name = "NAME|FILE")]
+    pub(crate) machine: Option<String>,
     /// What to cut the time by
     #[arg(long, value_enum, default_value_t = By::Group)]
     pub(crate) by: By,
@@ -491,6 +496,16 @@ pub(crate) enum Format {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum PageFormat {
+    /// For people
+    Text,
+    /// For programs; the schema is versioned
+    Json,
+    /// One page for a browser, which needs nothing else
+    Html,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum ReportFormat {
     /// For people
     Text,
@@ -498,7 +513,7 @@ pub(crate) enum ReportFormat {
     Json,
     /// Tables for spreadsheets
     Csv,
-    /// One page for a browser, which needs nothing else: structures on cache lines, advice, annotated source
+    /// One page for a browser, which needs nothing else
     Html,
 }
 
@@ -506,7 +521,8 @@ pub(crate) enum ReportFormat {
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  slimline advise\n  slimline advise --format json before.data | jq '.advice[].code'\n  \
-        slimline trace -o run.trace -- ./program && slimline advise run.trace\n\n\
+        slimline trace -o run.trace -- ./program && slimline advise run.trace\n  \
+        slimline advise run.trace --format html > advice.html\n\n\
         Of a session, gains are predicted by lines that loops touch. A trace is replayed through the machine with \
         each layout that its accesses suggest (docs/advice.md): what is advised has been tried."
 )]
@@ -516,9 +532,9 @@ pub(crate) struct Advise {
     /// Through which a trace is replayed (docs/machines.md) [default: host]
     #[arg(long, value_name = "NAME|FILE")]
     pub(crate) machine: Option<String>,
-    /// How to print it
-    #[arg(long, value_enum, default_value_t = Format::Text)]
-    pub(crate) format: Format,
+    /// How to print it; html is of a trace (of a session: slimline report --format html)
+    #[arg(long, value_enum, default_value_t = PageFormat::Text)]
+    pub(crate) format: PageFormat,
     /// Tell all of how the session was recorded: rate, bursts, heap, own cost
     #[arg(short, long)]
     pub(crate) verbose: bool,
@@ -568,7 +584,7 @@ pub(crate) struct Demo {
 
 #[derive(Debug, Args)]
 pub(crate) struct Input {
-    /// Session to read, or a directory of several that are taken together
+    /// Session to read, or a directory of several that are taken together; report and advise: or a trace
     #[arg(value_name = "DIR", default_value = slimline_trace::session::DEFAULT_DIRECTORY)]
     pub(crate) session: PathBuf,
 }

@@ -50,7 +50,8 @@ fn check_no_trace(directory: &Path) -> anyhow::Result<()> {
     let shown = directory.display();
     ensure!(
         !is_recording(directory),
-        "{shown} is a full trace, not a session of samples: slimline trace --replay {shown}"
+        "{shown} is a full trace, not a session of samples: slimline trace --replay {shown}, or for a page of all that is found in it \
+         slimline report --format html {shown}"
     );
     Ok(())
 }

@@ -1,7 +1,10 @@
 //! Bars of shares. What they say is in numbers beside them, and in words for those who do not see them.
 
+use std::fmt::{self, Write};
+
 use super::page::Escaped;
-use crate::text::number::percent;
+use crate::text::gain;
+use crate::text::number::{count, percent};
 use crate::view::Interval;
 
 /// Widths below are not seen, and would be a line of nothing.
@@ -59,10 +62,12 @@ fn said(part: &Part) -> String {
 
 /// How much of the most something is, where anything is; the number is beside it.
 pub(super) fn of_most(n: u64, most: u64) -> String {
-    if most == 0 {
-        return String::new();
-    }
-    let width = n as f64 / most as f64 * 100.0;
+    if most == 0 { String::new() } else { filled(n as f64 / most as f64) }
+}
+
+/// A part of a whole, 0 to 1; the number is beside it.
+pub(super) fn filled(part: f64) -> String {
+    let width = part * 100.0;
     format!("<span class=\"of-most\" aria-hidden=\"true\"><span style=\"width:{width:.1}%\"></span></span>")
 }
 
@@ -71,6 +76,62 @@ pub(super) fn interval(share: f64, Interval { low, high }: Interval) -> String {
     let [share, low, high] = [share, low, high].map(|end| end.clamp(0.0, 1.0) * 100.0);
     format!(
         "<span class=\"interval\" aria-hidden=\"true\" style=\"--value:{share:.1};--low:{low:.1};--high:{high:.1}\"></span>"
+    )
+}
+
+/// Most data that are parts of the bar, and the share of the smallest.
+const MOST_DATA: usize = 8;
+const LEAST_DATA: f64 = 0.01;
+
+/// Where all of something goes, by data, most first, and what goes to none that is known; with what the parts are.
+pub(super) fn of_data(
+    out: &mut impl Write,
+    what: &str,
+    known: &[(String, f64)],
+    (other, of_other): (&str, f64),
+) -> fmt::Result {
+    let told = known.iter().take(MOST_DATA).take_while(|(_, share)| *share >= LEAST_DATA).count();
+    let part = |class, name: String, share| Part { class, name, share };
+    let of_known = known[..told].iter().zip(TONES);
+    let mut parts: Vec<Part> = of_known.map(|((name, share), class)| part(class, name.clone(), *share)).collect();
+    let rest = &known[told..];
+    let rest_share: f64 = rest.iter().map(|(_, share)| share).sum();
+    if rest_share > 0.0 {
+        parts.push(part("more", format!("{} more", count(rest.len() as u64)), rest_share));
+    }
+    parts.push(part("outside", other.to_owned(), of_other));
+    writeln!(out, "{}", large(what, &parts))?;
+    let shown: Vec<(&str, String)> = parts.iter().map(|part| (part.class, said(part))).collect();
+    let named: Vec<(&str, &str)> = shown.iter().map(|(class, name)| (*class, name.as_str())).collect();
+    out.write_str(&legend(&named))
+}
+
+/// By how much it would change, between which ends, with a bar of what is left of it; `beside` is markup behind the numbers.
+pub(super) fn prediction(
+    out: &mut impl Write,
+    what: &str,
+    (change, ends): (f64, Interval),
+    beside: &str,
+) -> fmt::Result {
+    writeln!(
+        out,
+        "<p class=\"gain\"><strong>{} {what}</strong> <span>predicted, {} to {}</span>{beside}</p>",
+        gain(change),
+        gain(ends.low),
+        gain(ends.high)
+    )?;
+    // To the left what is left of the time, whose end lies within the interval.
+    let left = |change: f64| ((1.0 + change) * 100.0).clamp(0.0, 100.0);
+    writeln!(
+        out,
+        "<div class=\"interval left\" role=\"img\" aria-label=\"{} of the {what} is left, between {} and {}\" \
+         style=\"--value:{:.1};--low:{:.1};--high:{:.1}\"></div>",
+        percent(1.0 + change),
+        percent(1.0 + ends.low),
+        percent(1.0 + ends.high),
+        left(change),
+        left(ends.low),
+        left(ends.high)
     )
 }
 

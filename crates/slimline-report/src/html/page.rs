@@ -5,6 +5,8 @@ use std::fmt::{self, Display, Write};
 use crate::svg;
 
 const STYLE: &str = include_str!("page.css");
+/// Of pages of [parts](Part).
+const PARTS_STYLE: &str = include_str!("parts.css");
 const SCRIPT: &str = include_str!("page.js");
 
 /// What a browser may load: nothing but what is in the page, whatever a name might make of it.
@@ -34,6 +36,62 @@ pub(super) fn begin(out: &mut impl Write, title: &str, style: &str) -> fmt::Resu
 
 pub(super) fn end(out: &mut impl Write) -> fmt::Result {
     writeln!(out, "<script>\n{SCRIPT}</script>\n</body>\n</html>")
+}
+
+/// A part of a page: its identifier, which is of our own making, and its heading.
+pub(super) type Part = (&'static str, &'static str);
+
+/// Begins a page of parts: below its name and what is looked for first, links lead to each. [`end_parts`] ends it.
+pub(super) fn begin_parts<W: Write>(
+    out: &mut W,
+    name: &str,
+    parts: &[Part],
+    figures: impl FnOnce(&mut W) -> fmt::Result,
+) -> fmt::Result {
+    begin(out, &format!("slimline: {name}"), PARTS_STYLE)?;
+    writeln!(out, "<a class=\"skip\" href=\"#main\">To the report</a>")?;
+    writeln!(out, "<header class=\"top\">\n<p class=\"tool\">slimline</p>\n<h1><code>{}</code></h1>", Escaped(name))?;
+    figures(out)?;
+    writeln!(out, "</header>\n<nav aria-label=\"Parts of the report\"><ul>")?;
+    for (id, heading) in parts {
+        writeln!(out, "<li><a href=\"#{id}\">{heading}</a></li>")?;
+    }
+    writeln!(out, "</ul></nav>\n<main id=\"main\">")
+}
+
+/// A part, with what is in it.
+pub(super) fn part<W: Write>(
+    out: &mut W,
+    (id, heading): Part,
+    inside: impl FnOnce(&mut W) -> fmt::Result,
+) -> fmt::Result {
+    writeln!(out, "<section id=\"{id}\" aria-labelledby=\"{id}-heading\">\n<h2 id=\"{id}-heading\">{heading}</h2>")?;
+    inside(out)?;
+    writeln!(out, "</section>")
+}
+
+pub(super) fn end_parts(out: &mut impl Write) -> fmt::Result {
+    writeln!(out, "</main>")?;
+    end(out)
+}
+
+/// What a reader looks for first: names and values.
+pub(super) fn figures(out: &mut impl Write, figures: &[(&str, String)]) -> fmt::Result {
+    writeln!(out, "<dl class=\"figures\">")?;
+    for (term, shown) in figures {
+        writeln!(out, "<div><dt>{term}</dt><dd>{}</dd></div>", Escaped(shown))?;
+    }
+    writeln!(out, "</dl>")
+}
+
+/// Code, behind a button of the script's that copies it; `what` it is.
+pub(super) fn code(out: &mut impl Write, what: &str, code: &str) -> fmt::Result {
+    let lines: String = code.lines().map(|line| Escaped(line).to_string() + "\n").collect();
+    writeln!(
+        out,
+        "<pre class=\"code\" tabindex=\"0\" role=\"region\" aria-label=\"{}\"><code>{lines}</code></pre>",
+        Escaped(what)
+    )
 }
 
 /// A page without its style and script, which are the same in all.

@@ -5,11 +5,11 @@ mod advice;
 mod affinity;
 mod code;
 mod data;
+mod elements;
 mod group;
 mod matrix;
 mod overview;
 mod source;
-mod structure_map;
 
 use std::collections::HashMap;
 use std::fmt::{self, Write};
@@ -22,25 +22,8 @@ use super::table::Cell;
 use crate::text::{Limits, told_apart};
 use crate::view::{Group, Report};
 
-const STYLE: &str = include_str!("report.css");
-
 /// Most groups that have a section of their own: all that cost enough to be in the report as text, in nearly all sessions.
 const MOST_SECTIONS: usize = 40;
-
-/// What heat means, coldest first: class of the style sheet, share from which on it is that, words.
-const HEAT: [(&str, f64, &str); 6] = [
-    ("heat-0", 0.0, "none"),
-    ("heat-1", f64::MIN_POSITIVE, "below 1 %"),
-    ("heat-2", 0.01, "from 1 %"),
-    ("heat-3", 0.05, "from 5 %"),
-    ("heat-4", 0.15, "from 15 %"),
-    ("heat-5", 0.35, "from 35 %"),
-];
-
-/// The class of a share.
-fn heat(share: f64) -> &'static str {
-    HEAT.iter().rev().find(|(_, from, _)| share >= *from).map_or("heat-0", |(class, ..)| class)
-}
 
 /// What the parts of the page are made of.
 struct Page<'a> {
@@ -101,7 +84,7 @@ fn advice_id(place: usize) -> String {
 }
 
 /// Parts of the page: identifier and heading.
-const PARTS: [(&str, &str); 6] = [
+const PARTS: [page::Part; 6] = [
     ("overview", "Overview"),
     ("data", "Data"),
     ("structures", "Structures"),
@@ -118,34 +101,19 @@ pub fn report(out: &mut impl Write, report: &Report, sources: &HashMap<String, S
     let report = &told_apart(report);
     let command = command_line(&report.session.command);
     let title = if command.is_empty() { "an imported session" } else { &command };
-    page::begin(out, &format!("slimline: {title}"), STYLE)?;
     let is_empty = report.session.samples == 0;
-    writeln!(out, "<a class=\"skip\" href=\"#main\">To the report</a>")?;
-    writeln!(out, "<header class=\"top\">\n<p class=\"tool\">slimline</p>\n<h1><code>{}</code></h1>", Escaped(title))?;
-    overview::figures(out, &report.session)?;
-    writeln!(out, "</header>")?;
     let parts = if is_empty { &PARTS[..1] } else { &PARTS[..] };
-    writeln!(out, "<nav aria-label=\"Parts of the report\"><ul>")?;
-    for (id, heading) in parts {
-        writeln!(out, "<li><a href=\"#{id}\">{heading}</a></li>")?;
-    }
-    writeln!(out, "</ul></nav>\n<main id=\"main\">")?;
+    page::begin_parts(out, title, parts, |out| overview::figures(out, &report.session))?;
     let page = Page::of(report);
-    for (id, heading) in parts {
-        writeln!(
-            out,
-            "<section id=\"{id}\" aria-labelledby=\"{id}-heading\">\n<h2 id=\"{id}-heading\">{heading}</h2>"
-        )?;
-        match *id {
-            "overview" => overview::overview(out, &page)?,
-            "data" => data::groups(out, &page)?,
-            "structures" => group::sections(out, &page)?,
-            "advice" => advice::cards(out, &page)?,
-            "source" => source::annotated(out, &page, sources)?,
-            _ => code::breakdowns(out, &page)?,
-        }
-        writeln!(out, "</section>")?;
+    for &part in parts {
+        page::part(out, part, |out| match part.0 {
+            "overview" => overview::overview(out, &page),
+            "data" => data::groups(out, &page),
+            "structures" => group::sections(out, &page),
+            "advice" => advice::cards(out, &page),
+            "source" => source::annotated(out, &page, sources),
+            _ => code::breakdowns(out, &page),
+        })?;
     }
-    writeln!(out, "</main>")?;
-    page::end(out)
+    page::end_parts(out)
 }

@@ -24,7 +24,7 @@ pub(crate) fn machine() -> Machine {
     Machine::parse(text).unwrap()
 }
 
-pub(super) fn trace() -> AccessTrace {
+pub(crate) fn trace() -> AccessTrace {
     AccessTrace {
         file: "run.trace".to_owned(),
         format: "trace",
@@ -36,7 +36,7 @@ pub(super) fn trace() -> AccessTrace {
 }
 
 /// Keys: thread × 4 + what: the heap's cdf, written and read; counts; something that nobody knows.
-pub(super) fn origins() -> Origins {
+pub(crate) fn origins() -> Origins {
     origins_of((0..12).map(|key| (key, Part::default())))
 }
 
@@ -80,7 +80,7 @@ fn origins_of(keys: impl Iterator<Item = (usize, Part)>) -> Origins {
 }
 
 /// The same of [`in_parts`].
-pub(super) fn origins_in_parts() -> Origins {
+pub(crate) fn origins_in_parts() -> Origins {
     let part = |what, number: usize| match what % 4 {
         0 | 1 => Part { whose: Whose::Block, start: number as u64 * 64, bytes: 64 },
         2 => Part { whose: Whose::Variable { process: 0 }, start: 0x20_0000 + number as u64 * 64, bytes: 64 },
@@ -93,7 +93,7 @@ pub(super) fn origins_in_parts() -> Origins {
 const PARTS: usize = 16;
 
 /// These accesses with keys that tell parts of 64 bytes, too.
-pub(super) fn in_parts(mut accesses: Vec<Access>) -> Vec<Access> {
+pub(crate) fn in_parts(mut accesses: Vec<Access>) -> Vec<Access> {
     for access in &mut accesses {
         access.key = access.key * PARTS as u32 + (access.address / 64) as u32 % PARTS as u32;
     }
@@ -101,7 +101,7 @@ pub(super) fn in_parts(mut accesses: Vec<Access>) -> Vec<Access> {
 }
 
 /// The first thread fills the table; the others search it, and count in eight bytes each of one line.
-pub(super) fn accesses() -> Vec<Access> {
+pub(crate) fn accesses() -> Vec<Access> {
     let access = |thread, what, kind, address| Access { address, key: thread * 4 + what, bytes: 8, thread, kind };
     let mut accesses: Vec<Access> = (0..128).map(|n| access(0, 0, AccessKind::Store, 0x10_0000 + n * 8)).collect();
     for round in 0..20 {
@@ -115,7 +115,7 @@ pub(super) fn accesses() -> Vec<Access> {
 }
 
 /// Without styles.
-pub(super) fn unstyled(text: &str) -> String {
+pub(crate) fn unstyled(text: &str) -> String {
     let mut plain = String::new();
     let mut is_inside = false;
     for character in text.chars() {

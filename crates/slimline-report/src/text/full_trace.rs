@@ -55,19 +55,30 @@ fn head(out: &mut impl Write, report: &TraceReport) -> fmt::Result {
         plural_of(report.processes.len() as u64, "process", "processes"),
         plural(threads, "thread"),
     )?;
+    remarks(report).iter().try_for_each(|remark| writeln!(out, "{remark}"))?;
+    for missing in &report.missing {
+        writeln!(out, "Missing: {}", plain(missing))?;
+    }
+    unasked(out, &report.unasked)
+}
+
+/// What is to be known of the numbers, in lines.
+pub(crate) fn remarks(report: &TraceReport) -> Vec<String> {
+    let total = &report.total;
+    let mut remarks = Vec::new();
     if report.heap_total.accesses > 0 {
         let unseen = report.looked_up.map_or(0, |looked_up| looked_up.unseen);
         let most = percent(share(report.heap_total.accesses.saturating_add(unseen), total.accesses));
         let least = percent(share(report.heap_total.accesses, total.accesses));
         let share = if most == least { least } else { format!("{least} to {most}") };
-        writeln!(out, "{share} of them to blocks of the heap whose allocation was traced")?;
+        remarks.push(format!("{share} of them to blocks of the heap whose allocation was traced"));
     }
     if let Some(looked_up) = &report.looked_up {
-        sampled(out, looked_up, report.left_out.is_some())?;
+        remarks.extend(sampled(looked_up, report.left_out.is_some()));
     }
     let waited_ns: u64 = report.processes.iter().map(|process| process.waited_ns).sum();
     if waited_ns > 0 {
-        writeln!(out, "Threads waited {} for the analysis, together", duration(waited_ns))?;
+        remarks.push(format!("Threads waited {} for the analysis, together", duration(waited_ns)));
     }
     if let Some(windows) = report.windows {
         let all = total.accesses.saturating_add(report.left_out.unwrap_or(0));
@@ -75,31 +86,27 @@ fn head(out: &mut impl Write, report: &TraceReport) -> fmt::Result {
             0 | 1 => plural_of(all, "access", "accesses"),
             _ => format!("{} each on average", plural_of(all / u64::from(windows), "access", "accesses")),
         };
-        writeln!(
-            out,
+        remarks.push(format!(
             "Traced in {}, of {each}: what is counted is within {}",
             plural(windows.into(), "window"),
             if windows == 1 { "it" } else { "them" }
-        )?;
+        ));
     }
     match &report.end {
         Some(ProgramEnd { signal: Some(signal), signal_name, .. }) => {
             let name = signal_name.map_or_else(String::new, |name| format!("{name}, "));
-            writeln!(out, "The program was killed by {name}signal {signal}: this is what it did up to then")?;
+            remarks.push(format!("The program was killed by {name}signal {signal}: this is what it did up to then"));
         }
         Some(ProgramEnd { status: Some(status), .. }) if *status != 0 => {
-            writeln!(out, "The program ended with exit status {status}")?;
+            remarks.push(format!("The program ended with exit status {status}"));
         }
         _ => {}
     }
     if let Some(left_out) = report.left_out {
         let accesses = plural_of(left_out, "access", "accesses");
-        writeln!(out, "Left out, as --function, --file, --type or --variable ask for others: {accesses}")?;
+        remarks.push(format!("Left out, as --function, --file, --type or --variable ask for others: {accesses}"));
     }
-    for missing in &report.missing {
-        writeln!(out, "Missing: {}", plain(missing))?;
-    }
-    unasked(out, &report.unasked)
+    remarks
 }
 
 /// Functions in which windows, start and stop take effect late.
@@ -122,21 +129,26 @@ fn unasked(out: &mut impl Write, functions: &[UnaskedFunction]) -> fmt::Result {
 }
 
 /// Says what is an estimate.
-fn sampled(out: &mut impl Write, looked_up: &Sampled, is_filtered: bool) -> fmt::Result {
+fn sampled(looked_up: &Sampled, is_filtered: bool) -> Vec<String> {
     let part = percent(share(looked_up.accesses, looked_up.of));
-    writeln!(
-        out,
-        "Sampled: to keep up, {part} of the accesses were looked up, in {}.\n\
-         Which blocks and static variables they are to, and fields that follow from blocks, is estimated\n\
-         (± of shares: 95 %); counts by function, line and instruction are exact{}",
-        plural_of(looked_up.parts, "part", "parts"),
-        if is_filtered { ", but for --variable" } else { "" }
-    )?;
+    let mut lines = vec![
+        format!(
+            "Sampled: to keep up, {part} of the accesses were looked up, in {}.",
+            plural_of(looked_up.parts, "part", "parts")
+        ),
+        "Which blocks and static variables they are to, and fields that follow from blocks, is estimated".to_owned(),
+        format!(
+            "(± of shares: 95 %); counts by function, line and instruction are exact{}",
+            if is_filtered { ", but for --variable" } else { "" }
+        ),
+    ];
     if looked_up.unseen > 0 {
         let unseen = percent(share(looked_up.unseen, looked_up.of));
-        writeln!(out, "{unseen} are by instructions of which none was looked up: whether to the heap is not known")?;
+        lines.push(format!(
+            "{unseen} are by instructions of which none was looked up: whether to the heap is not known"
+        ));
     }
-    Ok(())
+    lines
 }
 
 fn share(part: u64, whole: u64) -> f64 {

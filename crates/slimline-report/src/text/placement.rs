@@ -9,7 +9,7 @@ use super::number::{bytes, count, percent};
 use super::simulation::{access_trace, data_name};
 use super::table::{Column, Rows};
 use super::{HEADING, STRONG};
-use crate::placement::{PlaceableRow, PlacedRow, PlacementReport};
+use crate::placement::{ChoiceRow, PlaceableRow, PlacedRow, PlacementReport};
 
 /// What data is called in a table.
 const NAME_COLUMNS: usize = 40;
@@ -49,7 +49,7 @@ pub fn placement(out: &mut impl Write, report: &PlacementReport, most: usize) ->
     for row in report.data.iter().take(most) {
         rows.push(vec![
             data_name(row.name.as_deref(), &row.data),
-            if row.divisible { row.data.kind.to_owned() } else { format!("{} blocks", count(row.data.blocks)) },
+            kind(row),
             bytes(row.bytes),
             count(row.saved.lines),
             percent(row.saved.share.saved_share),
@@ -66,26 +66,21 @@ pub fn placement(out: &mut impl Write, report: &PlacementReport, most: usize) ->
     best(out, report, &memory)
 }
 
-fn choices(out: &mut impl Write, report: &PlacementReport) -> fmt::Result {
-    writeln!(out, "\n{HEADING}What each way of choosing would save{HEADING:#}")?;
-    let columns = [
-        Column::Text("placed"),
-        Column::Number("room"),
-        Column::Number("lines"),
-        Column::Number("cycles"),
-        Column::Number("of all"),
-    ];
-    let mut rows = Rows::new(&columns, false);
+/// What it is, or of how many blocks.
+pub(crate) fn kind(row: &PlaceableRow) -> String {
+    if row.divisible { row.data.kind.to_owned() } else { format!("{} blocks", count(row.data.blocks)) }
+}
+
+/// Ways of choosing that say something new, each in words.
+pub(crate) fn worded_choices(report: &PlacementReport) -> Vec<(String, &ChoiceRow)> {
     let hottest = report.data.first().map_or_else(String::new, |row| {
         let name = row.name.as_deref().map_or_else(|| data_name(None, &row.data), plain);
         super::table::shorten(&name, HOTTEST_COLUMNS)
     });
     // What fits is placed whole by all four ways of placing the hottest: one row is enough.
     let fits_whole = report.data.first().is_some_and(|row| row.bytes <= report.room_bytes);
-    for choice in &report.choices {
-        if fits_whole && ["last", "coldest", "hottest"].contains(&choice.choice) {
-            continue;
-        }
+    let told = report.choices.iter().filter(|of| !fits_whole || !["last", "coldest", "hottest"].contains(&of.choice));
+    let worded = told.map(|choice| {
         let words = match choice.choice {
             "biggest" => "the biggest data first".to_owned(),
             "whole" => "whole data, hottest first".to_owned(),
@@ -96,6 +91,22 @@ fn choices(out: &mut impl Write, report: &PlacementReport) -> fmt::Result {
             "hottest" => format!("the hottest window of {hottest}"),
             _ => "the best that was found".to_owned(),
         };
+        (words, choice)
+    });
+    worded.collect()
+}
+
+fn choices(out: &mut impl Write, report: &PlacementReport) -> fmt::Result {
+    writeln!(out, "\n{HEADING}What each way of choosing would save{HEADING:#}")?;
+    let columns = [
+        Column::Text("placed"),
+        Column::Number("room"),
+        Column::Number("lines"),
+        Column::Number("cycles"),
+        Column::Number("of all"),
+    ];
+    let mut rows = Rows::new(&columns, false);
+    for (words, choice) in worded_choices(report) {
         let cells = match &choice.placed {
             None => [words, "does not fit".to_owned(), "0".to_owned(), "0".to_owned(), "0".to_owned()],
             Some(_) => [
@@ -109,12 +120,17 @@ fn choices(out: &mut impl Write, report: &PlacementReport) -> fmt::Result {
         rows.push(cells.to_vec());
     }
     rows.write(out, 2)?;
+    writeln!(out, "  {}", at_most(report))
+}
+
+/// What no choice exceeds.
+pub(crate) fn at_most(report: &PlacementReport) -> String {
     let most = percent(report.at_most.saved_share);
-    writeln!(out, "  No choice of at most one range of each, cut at such parts, saves more than {most} of the cycles.")
+    format!("No choice of at most one range of each, cut at such parts, saves more than {most} of the cycles.")
 }
 
 /// With a minus before what is not nothing.
-fn less<T: PartialEq + Default + Copy>(saved: T, words: impl Fn(T) -> String) -> String {
+pub(crate) fn less<T: PartialEq + Default + Copy>(saved: T, words: impl Fn(T) -> String) -> String {
     let words = words(saved);
     if saved == T::default() { words } else { format!("−{words}") }
 }
@@ -126,62 +142,74 @@ fn best(out: &mut impl Write, report: &PlacementReport, memory: &str) -> fmt::Re
     if split.is_empty() {
         return writeln!(out, "  Nothing fits");
     }
-    for (placed, row) in &split {
+    for (placed, row) in split {
         let name = data_name(row.name.as_deref(), &row.data);
-        let saves = percent(placed.saved.share.saved_share);
-        if is_whole(placed, row) {
-            writeln!(out, "  {STRONG}{name}{STRONG:#}: all of it, {} (−{saves})", bytes(row.bytes))?;
-        } else {
-            writeln!(
-                out,
-                "  {STRONG}{name}{STRONG:#}: bytes {} to {} of {}: {} (−{saves})",
-                count(placed.start),
-                count(placed.end),
-                count(row.bytes),
-                bytes(placed.end - placed.start)
-            )?;
-            if row.data.kind == "heap" && placed.saved.share.saved_share >= WORTH_CODE {
-                code(out, placed, row, memory)?;
-            }
+        writeln!(out, "  {STRONG}{name}{STRONG:#}: {}", placed_words(placed, row))?;
+        if let Some(code) = code(placed, row, memory) {
+            writeln!(out)?;
+            code.lines().try_for_each(|line| writeln!(out, "      {line}"))?;
+            writeln!(out)?;
         }
     }
     Ok(())
+}
+
+/// What of it is placed, and what that saves.
+pub(crate) fn placed_words(placed: &PlacedRow, row: &PlaceableRow) -> String {
+    let saves = percent(placed.saved.share.saved_share);
+    match is_whole(placed, row) {
+        true => format!("all of it, {} (−{saves})", bytes(row.bytes)),
+        false => format!(
+            "bytes {} to {} of {}: {} (−{saves})",
+            count(placed.start),
+            count(placed.end),
+            count(row.bytes),
+            bytes(placed.end - placed.start)
+        ),
+    }
 }
 
 fn is_whole(placed: &PlacedRow, row: &PlaceableRow) -> bool {
     (placed.start, placed.end) == (0, row.bytes)
 }
 
-/// As in the paper's Figure 6: one buffer for each memory, and a walk over all without a branch for each element.
-fn code(out: &mut impl Write, placed: &PlacedRow, row: &PlaceableRow, memory: &str) -> fmt::Result {
+/// As in the paper's Figure 6: one buffer for each memory, and a walk over all without a branch for each element. None where it is not worth
+/// writing, or nothing is to be written.
+pub(crate) fn code(placed: &PlacedRow, row: &PlaceableRow, memory: &str) -> Option<String> {
+    if is_whole(placed, row) || row.data.kind != "heap" || placed.saved.share.saved_share < WORTH_CODE {
+        return None;
+    }
     let element = row.data.type_name.as_deref().map_or_else(|| "char".to_owned(), plain);
     let pieces = [(0, placed.start, false), (placed.start, placed.end, true), (placed.end, row.bytes, false)];
     let pieces: Vec<_> = pieces.into_iter().filter(|(start, end, _)| start < end).collect();
     let n = pieces.len();
-    writeln!(out, "\n      {element} *piece[{n}];   // in C with struct, where it is one")?;
-    writeln!(out, "      size_t size = sizeof *piece[0], elements[{n}] = {{")?;
-    for (start, end, _) in &pieces {
-        writeln!(out, "          {end} / size - {start} / size,")?;
-    }
-    writeln!(out, "      }};")?;
+    let mut lines = vec![
+        format!("{element} *piece[{n}];   // in C with struct, where it is one"),
+        format!("size_t size = sizeof *piece[0], elements[{n}] = {{"),
+    ];
+    lines.extend(pieces.iter().map(|(start, end, _)| format!("    {end} / size - {start} / size,")));
+    lines.push("};".to_owned());
     for (number, (.., is_fast)) in pieces.iter().enumerate() {
         let (allocate, note) = match is_fast {
             true => ("fast_malloc", format!("   // what allocates in {memory}")),
             false => ("malloc", String::new()),
         };
-        writeln!(out, "      piece[{number}] = {allocate}(elements[{number}] * size);{note}")?;
+        lines.push(format!("piece[{number}] = {allocate}(elements[{number}] * size);{note}"));
     }
-    writeln!(out, "      // all elements, without a branch for each")?;
-    writeln!(out, "      for (int p = 0; p < {n}; p++)")?;
-    writeln!(out, "          for (size_t i = 0; i < elements[p]; i++)")?;
-    writeln!(out, "              use(piece[p][i]);")?;
-    writeln!(out, "      // element i, where it is not a walk:")?;
+    lines.extend([
+        "// all elements, without a branch for each".to_owned(),
+        format!("for (int p = 0; p < {n}; p++)"),
+        "    for (size_t i = 0; i < elements[p]; i++)".to_owned(),
+        "        use(piece[p][i]);".to_owned(),
+        "// element i, where it is not a walk:".to_owned(),
+    ]);
     let mut at = "i".to_owned();
     for number in 0..n - 1 {
-        writeln!(out, "      //   {at} < elements[{number}] ? piece[{number}][{at}] :")?;
+        lines.push(format!("//   {at} < elements[{number}] ? piece[{number}][{at}] :"));
         at = format!("{at} - elements[{number}]");
     }
-    writeln!(out, "      //   piece[{}][{at}]\n", n - 1)
+    lines.push(format!("//   piece[{}][{at}]", n - 1));
+    Some(lines.join("\n"))
 }
 
 #[cfg(test)]

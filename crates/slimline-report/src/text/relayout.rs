@@ -23,12 +23,7 @@ const PARTS_COLUMNS: usize = 52;
 pub fn relayout(out: &mut impl Write, report: &RelayoutReport) -> fmt::Result {
     access_trace(out, &report.trace)?;
     let machine = plain(&report.machine);
-    let part = match report.accesses - report.replayed {
-        0 => String::new(),
-        _ => format!("{} of them in windows over the whole run, ", count(report.replayed)),
-    };
-    let all = plural_of(report.accesses, "access", "accesses");
-    fold(out, &format!("{all}, {part}replayed through {machine} with each layout"), 0, 2)?;
+    fold(out, &format!("{}, replayed through {machine} with each layout", replayed(report)), 0, 2)?;
     let (changes, others): (Vec<&StructureRow>, Vec<&StructureRow>) =
         report.structures.iter().partition(|of| of.advice.is_some());
     if changes.is_empty() {
@@ -38,7 +33,7 @@ pub fn relayout(out: &mut impl Write, report: &RelayoutReport) -> fmt::Result {
     for (number, of) in changes.iter().enumerate() {
         if let Some(advice) = &of.advice {
             heading(out, format_args!("ADVICE {}", number + 1))?;
-            one(out, of, advice, report.accesses == report.replayed)?;
+            one(out, of, advice, report.is_whole())?;
         }
     }
     let rest: f64 = report.other_share + report.unknown_share;
@@ -50,37 +45,45 @@ pub fn relayout(out: &mut impl Write, report: &RelayoutReport) -> fmt::Result {
         let line = format!("{} ({} of the time): {}.", plain(&of.name), percent(of.share), plain(reason));
         fold(out, &line, 2, 4)?;
     }
-    let unnamed = [
-        (report.other_share, "Other structures", "each takes little, or there are four that take more"),
-        (report.unknown_share, "Other memory", "of which structure it is is not known, or it is of none"),
-    ];
-    for (share, what, why) in unnamed.into_iter().filter(|(share, ..)| *share > 0.0) {
+    for (share, what, why) in unnamed(report) {
         fold(out, &format!("{what} ({} of the time): {why}.", percent(share)), 2, 4)?;
     }
     if let Some(together) = report.together.filter(|_| changes.len() > 1) {
         heading(out, "ALL OF IT")?;
-        fold(out, &predicted(&together, report.accesses == report.replayed), 2, 2)?;
+        fold(out, &predicted(&together, report.is_whole()), 2, 2)?;
     }
     writeln!(out)?;
-    let method = "Time is that of a core which waits for a miss unless another one is under way or it is a stream's, 2.5 cycles for each \
-                  access and 4000 for the first to a page. The interval is from a program that computes much and whose misses all overlap \
-                  to one that computes little and waits for each. Layouts were made of the run that they are judged by.";
-    fold(out, method, 2, 2)
+    fold(out, METHOD, 2, 2)
+}
+
+/// What was replayed.
+pub(crate) fn replayed(report: &RelayoutReport) -> String {
+    let all = plural_of(report.accesses, "access", "accesses");
+    match report.is_whole() {
+        true => all,
+        false => format!("{all}, {} of them in windows over the whole run", count(report.replayed)),
+    }
+}
+
+/// How it is predicted.
+pub(crate) const METHOD: &str = "Time is that of a core which waits for a miss unless another one is under way or it is a stream's, 2.5 cycles for each \
+     access and 4000 for the first to a page. The interval is from a program that computes much and whose misses all overlap \
+     to one that computes little and waits for each. Layouts were made of the run that they are judged by.";
+
+/// What has no row of its own: its share of the time, what it is, why.
+pub(crate) fn unnamed(report: &RelayoutReport) -> impl Iterator<Item = (f64, &'static str, &'static str)> {
+    let all = [
+        (report.other_share, "Other structures", "each takes little, or there are four that take more"),
+        (report.unknown_share, "Other memory", "of which structure it is is not known, or it is of none"),
+    ];
+    all.into_iter().filter(|(share, ..)| *share > 0.0)
 }
 
 fn one(out: &mut impl Write, of: &StructureRow, advice: &AdvisedRow, is_all: bool) -> fmt::Result {
     let mut title = String::new();
     fold(&mut title, &plain(&advice.title), 2, 4)?;
     writeln!(out, "{STRONG}{}{STRONG:#}", title.trim_end())?;
-    let place = of.allocated_at.as_deref().map_or_else(String::new, |at| format!(", allocated at {}", plain(at)));
-    let what = format!(
-        "{}: elements of {} bytes in {}, {} in all{place}",
-        plain(&of.name),
-        of.bytes,
-        plural(of.objects, "object"),
-        bytes(of.object_bytes)
-    );
-    fold(out, &what, 2, 4)?;
+    fold(out, &what_it_is(of), 2, 4)?;
     let patterns: Vec<String> = of
         .patterns
         .iter()
@@ -114,8 +117,24 @@ fn one(out: &mut impl Write, of: &StructureRow, advice: &AdvisedRow, is_all: boo
     Ok(())
 }
 
+/// Its name, and objects of it.
+pub(crate) fn what_it_is(of: &StructureRow) -> String {
+    let place = of.allocated_at.as_deref().map_or_else(String::new, |at| format!(", allocated at {}", plain(at)));
+    format!(
+        "{}: elements of {} bytes in {}, {} in all{place}",
+        plain(&of.name),
+        of.bytes,
+        plural(of.objects, "object"),
+        bytes(of.object_bytes)
+    )
+}
+
+/// What a ratio changes by; a dash where there was nothing to change.
+pub(crate) fn ratio(ratio: Option<f64>) -> String {
+    ratio.map_or_else(|| "–".to_owned(), |ratio| gain(ratio - 1.0))
+}
+
 fn predicted(predicted: &PredictedRow, is_all: bool) -> String {
-    let ratio = |ratio: Option<f64>| ratio.map_or_else(|| "–".to_owned(), |ratio| gain(ratio - 1.0));
     format!(
         "Predicted: {} run time ({} to {}); misses of the first level {}, lines from memory {}; by replay of {} accesses.",
         gain(predicted.time_ratio - 1.0),
@@ -136,29 +155,27 @@ fn tried(out: &mut impl Write, of: &StructureRow, advised: &TriedRow) -> fmt::Re
     ];
     let mut rows = Rows::new(&columns, false);
     for row in &of.tried {
-        let mark = if (row.change, &row.parts, row.is_pool) == (advised.change, &advised.parts, advised.is_pool) {
-            " *"
-        } else {
-            ""
-        };
-        let pool = if row.is_pool && row.change != "pool" { ", pool" } else { "" };
-        let sizes: Vec<String> = row.part_bytes.iter().map(u32::to_string).collect();
-        let parts: Vec<String> = row.parts.iter().map(|part| format!("{{{}}}", plain(&part.join(" ")))).collect();
-        rows.push(vec![
-            format!("{}{pool}{mark}", row.change.replace('_', " ")),
-            sizes.join("+"),
-            gain(row.time_ratio - 1.0),
-            parts.join(" "),
-        ]);
+        let mark = if row.is(advised) { " *" } else { "" };
+        let [change, sizes, parts] = layout_words(row);
+        rows.push(vec![format!("{change}{mark}"), sizes, gain(row.time_ratio - 1.0), parts]);
     }
     rows.write(out, 2)
 }
 
+/// What a layout is, how many bytes each of its parts has, and which fields these have.
+pub(crate) fn layout_words(row: &TriedRow) -> [String; 3] {
+    let pool = if row.is_pool && row.change != "pool" { ", pool" } else { "" };
+    let sizes: Vec<String> = row.part_bytes.iter().map(u32::to_string).collect();
+    let parts: Vec<String> = row.parts.iter().map(|part| format!("{{{}}}", plain(&part.join(" ")))).collect();
+    [format!("{}{pool}", row.change.replace('_', " ")), sizes.join("+"), parts.join(" ")]
+}
+
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::super::a_run;
     use super::*;
     use crate::relayout::{FieldRow, PatternRow, RELAYOUT_SCHEMA};
+    use crate::view::{NewLayout, PlacedField};
 
     fn predicted_row(time_ratio: f64) -> PredictedRow {
         PredictedRow {
@@ -206,12 +223,15 @@ mod tests {
             is_pool: false,
             time_ratio,
         };
+        let alone =
+            |from| NewLayout { bytes: 8, fields: vec![PlacedField { from, offset: 0, bytes: 8 }], pointer_at: None };
         let split = tried("split", [&["x"], &["y"]], 0.625);
         let advice = AdvisedRow {
             layout: split.clone(),
             title: format!("Split {name} into {{x}} {{y}}"),
             predicted: predicted_row(0.6),
             cautions: vec!["it looks packed".to_owned()],
+            layouts: [0, 8].map(alone).to_vec(),
             code: "struct body_x {\n    double x;\n};\n".to_owned(),
             touched_lines: (1..15).map(|line| format!("/src/sky.c:{line}")).collect(),
         };
@@ -219,36 +239,40 @@ mod tests {
         StructureRow { advice: Some(advice), reason: None, tried: vec![hot_cold, split], ..structure(name, share) }
     }
 
-    fn text(structures: Vec<StructureRow>, together: Option<PredictedRow>) -> String {
-        text_of(structures, together, 4000)
-    }
-
-    fn text_of(structures: Vec<StructureRow>, together: Option<PredictedRow>, replayed: u64) -> String {
-        let report = RelayoutReport {
+    fn report(structures: Vec<StructureRow>, together: Option<PredictedRow>) -> RelayoutReport {
+        RelayoutReport {
             schema: RELAYOUT_SCHEMA,
             trace: a_run::trace(),
             machine: "host".to_owned(),
             accesses: 4000,
-            replayed,
+            replayed: 4000,
             other_share: 0.0,
             unknown_share: 1.0 - structures.iter().map(|of| of.share).sum::<f64>().min(1.0),
             structures,
             together,
-        };
+        }
+    }
+
+    /// One that is advised, and one that is left alone.
+    pub(crate) fn two_structures() -> RelayoutReport {
+        report(vec![advised("struct body", 0.5), structure("struct one", 0.125)], Some(predicted_row(0.6)))
+    }
+
+    fn text(report: &RelayoutReport) -> String {
         let mut out = String::new();
-        relayout(&mut out, &report).unwrap();
+        relayout(&mut out, report).unwrap();
         a_run::unstyled(&out)
     }
 
     #[test]
     fn what_is_advised_is_told_with_what_was_tried() {
         let all = vec![advised("struct body", 0.5), advised("struct star", 0.25), structure("struct one", 0.125)];
-        insta::assert_snapshot!(text(all, Some(predicted_row(0.3))));
+        insta::assert_snapshot!(text(&report(all, Some(predicted_row(0.3)))));
     }
 
     #[test]
     fn windows_are_told() {
-        let text = text_of(vec![advised("struct body", 0.5)], None, 1000);
+        let text = text(&RelayoutReport { replayed: 1000, ..report(vec![advised("struct body", 0.5)], None) });
         assert!(
             text.contains("4,000 accesses, 1,000 of them in windows over the whole run, replayed through host"),
             "{text}"
@@ -258,7 +282,7 @@ mod tests {
 
     #[test]
     fn where_nothing_is_advised_it_is_said_why() {
-        let text = text(vec![structure("struct one", 0.875)], None);
+        let text = text(&report(vec![structure("struct one", 0.875)], None));
         assert!(text.contains("\nADVICE\n  No change of layout is worth advising here.\n"), "{text}");
         assert!(text.contains("\nLEAVE ALONE\n  struct one (87.5 % of the time): it has a single field.\n"), "{text}");
     }

@@ -9,7 +9,7 @@ use super::number::{bytes, count, percent, plural};
 use super::simulation::{access_trace, data_name};
 use super::table::{Column, Rows, shorten_path};
 use super::{HEADING, STRONG, fold};
-use crate::reuse::{DataReuseRow, HomesRow, MissRatio, PairRow, ReuseReport, ReuseRow, WalkRow};
+use crate::reuse::{DataReuseRow, HomesRow, MissRatio, PairRow, ReuseReport, ReuseRow, SimulatedReuse, WalkRow};
 
 /// Columns of a name.
 const NAME_COLUMNS: usize = 30;
@@ -22,22 +22,9 @@ const BAR_COLUMNS: usize = 40;
 /// As `out`.
 pub fn reuse(out: &mut impl Write, report: &ReuseReport, most: usize) -> fmt::Result {
     access_trace(out, &report.trace)?;
-    let about = if report.sampled.is_some() { "about " } else { "" };
-    writeln!(
-        out,
-        "{STRONG}{}{STRONG:#} accesses to {about}{} of {} bytes ({}), on {}",
-        count(report.total.count),
-        plural(report.lines, "line"),
-        report.line_bytes,
-        bytes(report.lines * u64::from(report.line_bytes)),
-        plain(&report.machine),
-    )?;
+    writeln!(out, "{STRONG}{}{STRONG:#} accesses to {}", count(report.total.count), lines_of(report))?;
     if let Some(share) = report.sampled {
-        writeln!(
-            out,
-            "Distances are those of {} of all lines; cycles, strides and lines of code are not told",
-            percent(share)
-        )?;
+        writeln!(out, "{}", sampled(share))?;
     }
     if let Some(homes) = &report.homes {
         fold(out, &homes_in_words(homes, report.total.count), 0, 2)?;
@@ -52,8 +39,25 @@ pub fn reuse(out: &mut impl Write, report: &ReuseReport, most: usize) -> fmt::Re
     Ok(())
 }
 
+/// How many lines there are.
+pub(crate) fn lines_of(report: &ReuseReport) -> String {
+    let about = if report.sampled.is_some() { "about " } else { "" };
+    format!(
+        "{about}{} of {} bytes ({}), on {}",
+        plural(report.lines, "line"),
+        report.line_bytes,
+        bytes(report.lines * u64::from(report.line_bytes)),
+        plain(&report.machine),
+    )
+}
+
+/// What a report of so many of all lines lacks.
+pub(crate) fn sampled(share: f64) -> String {
+    format!("Distances are those of {} of all lines; cycles, strides and lines of code are not told", percent(share))
+}
+
 /// Where homes of pages come from.
-fn homes_in_words(homes: &HomesRow, accesses: u64) -> String {
+pub(crate) fn homes_in_words(homes: &HomesRow, accesses: u64) -> String {
     let Some(asked) = homes.asked.as_ref().filter(|_| homes.from == "kernel") else {
         return match homes.from {
             "one_memory" => "One memory is near to all cores: which node pages and threads are on does not matter".to_owned(),
@@ -115,7 +119,8 @@ fn curve(out: &mut impl Write, total: &ReuseRow) -> fmt::Result {
     rows.write(out, 2)
 }
 
-fn distance(distance: Option<f64>) -> String {
+/// A mean distance; nothing where nothing was reused.
+pub(crate) fn distance(distance: Option<f64>) -> String {
     match distance {
         Some(distance) if distance < 100.0 => format!("{distance:.2}"),
         Some(distance) => count(distance.round() as u64),
@@ -163,7 +168,7 @@ fn data(out: &mut impl Write, report: &ReuseReport, most: usize) -> fmt::Result 
 }
 
 /// Why data waits, in words.
-fn in_words(cause: &str) -> &'static str {
+pub(crate) fn in_words(cause: &str) -> &'static str {
     match cause {
         "first_use" => "first use",
         "thrashing" => "thrashing",
@@ -174,7 +179,7 @@ fn in_words(cause: &str) -> &'static str {
 }
 
 /// What can be said of one cause.
-fn diagnosis(cause: &str) -> &'static str {
+pub(crate) fn diagnosis(cause: &str) -> &'static str {
     match cause {
         "first_use" => "lines that were never accessed before: only fewer bytes, or fetching ahead, help",
         "thrashing" => "lines that few others displaced: addresses that share sets; pad rows, or change their order",
@@ -191,14 +196,8 @@ fn variable(out: &mut impl Write, row: &DataReuseRow, most: usize) -> fmt::Resul
         if let Some(cause) = simulated.cause {
             fold(out, &format!("waits most for {}", diagnosis(cause)), 2, 4)?;
         }
-        let strides: Vec<String> = simulated
-            .strides
-            .iter()
-            .take(3)
-            .map(|stride| format!("{} bytes ({})", stride.bytes, percent(stride.share)))
-            .collect();
-        if let (Some(unit), false) = (simulated.unit_strides, strides.is_empty()) {
-            writeln!(out, "  strides: {} to the next element; {}", percent(unit), strides.join(", "))?;
+        if let Some(strides) = strides(simulated) {
+            writeln!(out, "  strides: {strides}")?;
         }
     }
     for walk in row.walks.iter().take(most) {
@@ -213,27 +212,24 @@ fn variable(out: &mut impl Write, row: &DataReuseRow, most: usize) -> fmt::Resul
     ];
     let mut rows = Rows::new(&columns, false);
     for pair in row.pairs.iter().take(most) {
-        let PairRow { file, reuse_line, use_file, use_line, is_first, cycles_per_access, count: n, .. } = pair;
-        // A line of the same file needs no file.
-        let before = match (is_first, use_file == file, use_line) {
-            (true, ..) => "(first use)".to_owned(),
-            (false, true, Some(line)) => format!("line {line}"),
-            _ => place(use_file.as_deref(), *use_line, 24),
-        };
-        rows.push(vec![
-            place(file.as_deref(), *reuse_line, 30),
-            before,
-            distance(pair.distance),
-            format!("{cycles_per_access:.1}"),
-            count(*n),
-        ]);
+        let PairRow { cycles_per_access, count: n, .. } = pair;
+        let [at, before] = pair_places(pair, [30, 24]);
+        rows.push(vec![at, before, distance(pair.distance), format!("{cycles_per_access:.1}"), count(*n)]);
     }
     rows.write(out, 2)?;
     more(out, row.pairs.len(), most)
 }
 
+/// From one access of an instruction to its next; none where there is none.
+pub(crate) fn strides(simulated: &SimulatedReuse) -> Option<String> {
+    let most = simulated.strides.iter().take(3);
+    let most: Vec<String> = most.map(|stride| format!("{} bytes ({})", stride.bytes, percent(stride.share))).collect();
+    let unit = simulated.unit_strides.filter(|_| !most.is_empty())?;
+    Some(format!("{} to the next element; {}", percent(unit), most.join(", ")))
+}
+
 /// A loop and what to do about it.
-fn change(walk: &WalkRow) -> String {
+pub(crate) fn change(walk: &WalkRow) -> String {
     let mut at = place(walk.file.as_deref(), walk.line, 40);
     if walk.called_in_line.is_some() {
         // A line of the same file needs no file.
@@ -261,6 +257,18 @@ fn change(walk: &WalkRow) -> String {
             count(walk.accesses),
         ),
     }
+}
+
+/// Where it is reused, and where it was used before, in so many columns each.
+pub(crate) fn pair_places(pair: &PairRow, [reused, used]: [usize; 2]) -> [String; 2] {
+    let PairRow { file, reuse_line, use_file, use_line, is_first, .. } = pair;
+    // A line of the same file needs no file.
+    let before = match (is_first, use_file == file, use_line) {
+        (true, ..) => "(first use)".to_owned(),
+        (false, true, Some(line)) => format!("line {line}"),
+        _ => place(use_file.as_deref(), *use_line, used),
+    };
+    [place(file.as_deref(), *reuse_line, reused), before]
 }
 
 fn place(file: Option<&str>, line: Option<u32>, columns: usize) -> String {

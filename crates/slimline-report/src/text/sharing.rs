@@ -22,40 +22,8 @@ const MOST_NAMED: usize = 4;
 /// As `out`.
 pub fn sharing(out: &mut impl Write, report: &SharingReport, most: usize) -> fmt::Result {
     access_trace(out, &report.trace)?;
-    let lines = |n| plural(n, "line");
-    let machine = plain(&report.machine);
-    match &report.sampled {
-        Some(run) => seen(out, run, report.line_bytes)?,
-        None => writeln!(
-            out,
-            "Lines of {} bytes; each thread has the first level of {machine} for itself",
-            report.line_bytes
-        )?,
-    }
-    if report.only_loaded_lines > 0 {
-        writeln!(out, "{} that several threads only loaded: no harm", lines(report.only_loaded_lines))?;
-    }
-    if report.in_turn_lines > 0 {
-        let used = lines(report.in_turn_lines);
-        let named = if report.in_turn.is_empty() { String::new() } else { format!(" ({})", names(&report.in_turn)) };
-        let harm = match report.overlap.filter(|_| report.hardly_overlapped()) {
-            None => format!("no harm{named}"),
-            Some(overlap) => format!(
-                "whether that does harm where they run at the same time is not known, as they hardly did ({} of what all but the \
-                 busiest accessed){named}",
-                percent(overlap)
-            ),
-        };
-        fold(out, &format!("{used} that one thread used after the other: {harm}"), 0, 2)?;
-    }
-    if report.shared.is_empty() && report.falsely_shared.is_empty() {
-        return match report.in_turn_lines {
-            _ if report.sampled.is_some() => {
-                fold(out, "No line was seen to go from thread to thread three times or more", 0, 2)
-            }
-            0 => writeln!(out, "Nothing that one thread stores is in a line that others use"),
-            _ => writeln!(out, "No line went from thread to thread time and again"),
-        };
+    for remark in remarks(report) {
+        fold(out, &remark, 0, 2)?;
     }
     let weight = report.sampled.as_ref().map_or("", |run| run.weight);
     if !report.falsely_shared.is_empty() {
@@ -75,18 +43,55 @@ pub fn sharing(out: &mut impl Write, report: &SharingReport, most: usize) -> fmt
     Ok(())
 }
 
+/// What was read, how much of that does no harm, and what is left open.
+pub(crate) fn remarks(report: &SharingReport) -> Vec<String> {
+    let lines = |n| plural(n, "line");
+    let machine = plain(&report.machine);
+    let mut remarks = match &report.sampled {
+        Some(run) => seen(run, report.line_bytes),
+        None => vec![format!(
+            "Lines of {} bytes; each thread has the first level of {machine} for itself",
+            report.line_bytes
+        )],
+    };
+    if report.only_loaded_lines > 0 {
+        remarks.push(format!("{} that several threads only loaded: no harm", lines(report.only_loaded_lines)));
+    }
+    if report.in_turn_lines > 0 {
+        let used = lines(report.in_turn_lines);
+        let named = if report.in_turn.is_empty() { String::new() } else { format!(" ({})", names(&report.in_turn)) };
+        let harm = match report.overlap.filter(|_| report.hardly_overlapped()) {
+            None => format!("no harm{named}"),
+            Some(overlap) => format!(
+                "whether that does harm where they run at the same time is not known, as they hardly did ({} of what all but the \
+                 busiest accessed){named}",
+                percent(overlap)
+            ),
+        };
+        remarks.push(format!("{used} that one thread used after the other: {harm}"));
+    }
+    if report.shared.is_empty() && report.falsely_shared.is_empty() {
+        let nothing = match report.in_turn_lines {
+            _ if report.sampled.is_some() => "No line was seen to go from thread to thread three times or more",
+            0 => "Nothing that one thread stores is in a line that others use",
+            _ => "No line went from thread to thread time and again",
+        };
+        remarks.push(nothing.to_owned());
+    }
+    remarks
+}
+
 /// How much samples saw, and what that leaves open.
-fn seen(out: &mut impl Write, run: &SampledRun, line_bytes: u32) -> fmt::Result {
+fn seen(run: &SampledRun, line_bytes: u32) -> Vec<String> {
     let looks = match (run.looks_are, run.looks) {
         ("bursts", n) => plural(n, "burst"),
         (_, n) => plural(n, "sample"),
     };
-    let text = format!(
+    let seen = format!(
         "Lines of {line_bytes} bytes, seen by {looks}, {}: counts are of these. Times that a line was gone are the least: \
          how often between two of them, and in which order, is not known.",
         plural_of(run.accesses, "access", "accesses")
     );
-    fold(out, &text, 0, 2)?;
     let enough = run.enough_looks;
     let open = match run.looks {
         looks if looks < enough => {
@@ -96,18 +101,17 @@ fn seen(out: &mut impl Write, run: &SampledRun, line_bytes: u32) -> fmt::Result 
             format!("What fewer than {} of them ({}) see may be missing", enough, percent(enough as f64 / looks as f64))
         }
     };
-    fold(out, &open, 0, 2)?;
+    let mut remarks = vec![seen, open];
     if run.undecided_lines > 0 {
-        let text = format!(
+        remarks.push(format!(
             "Not enough {} to tell of {}: about {} are needed, by a longer run or a higher rate ({})",
             run.looks_are,
             plural(run.undecided_lines, "line"),
             count(run.needed_looks),
             names(&run.undecided)
-        );
-        fold(out, &text, 0, 2)?;
+        ));
     }
-    Ok(())
+    remarks
 }
 
 /// The first of them.
@@ -117,24 +121,20 @@ fn names(rows: &[NameRow]) -> String {
     names.join(", ") + others
 }
 
-/// What it costs.
-fn costs(out: &mut impl Write, cost_share: Option<f64>, sampled: Option<&SampledShares>, weight: &str) -> fmt::Result {
-    if let Some(of) = sampled {
+/// What it costs, where that is known.
+pub(crate) fn costs(cost_share: Option<f64>, sampled: Option<&SampledShares>, weight: &str) -> Option<String> {
+    let of_samples = sampled.map(|of| {
         let (accesses, of_weight) = (range(of.access_interval), range(of.weight_interval));
-        writeln!(
-            out,
-            "  {} of the accesses seen ({accesses} %), {} of the {weight} ({of_weight} %)",
+        format!(
+            "{} of the accesses seen ({accesses} %), {} of the {weight} ({of_weight} %)",
             percent(of.access_share),
             percent(of.weight_share)
-        )?;
-    }
-    match cost_share {
-        Some(share) => writeln!(out, "  about {} of what all accesses cost", percent(share)),
-        None => Ok(()),
-    }
+        )
+    });
+    of_samples.or_else(|| cost_share.map(|share| format!("about {} of what all accesses cost", percent(share))))
 }
 
-fn name(row: &NameRow) -> String {
+pub(crate) fn name(row: &NameRow) -> String {
     let data = data_name(row.variable.as_deref(), &row.data);
     match &row.field {
         Some(field) => format!("{data}: {}", plain(field)),
@@ -144,12 +144,13 @@ fn name(row: &NameRow) -> String {
 
 /// Which misses a section is about: what was lost to others' use of the same bytes is not told again where they used other
 /// bytes.
-type Misses = fn(&UsesRow) -> u64;
+pub(crate) type Misses = fn(&UsesRow) -> u64;
 
-const OF_OTHER_BYTES: Misses = |uses| uses.false_misses;
-const OF_THE_SAME_BYTES: Misses = |uses| uses.true_misses;
+pub(crate) const OF_OTHER_BYTES: Misses = |uses| uses.false_misses;
+pub(crate) const OF_THE_SAME_BYTES: Misses = |uses| uses.true_misses;
 
-fn uses(total: &UsesRow, misses: Misses, is_sampled: bool) -> String {
+/// How often it was accessed, and the line gone for it.
+pub(crate) fn uses(total: &UsesRow, misses: Misses, is_sampled: bool) -> String {
     let missed = match misses(total) {
         0 => "the line was never gone for it".to_owned(),
         misses if is_sampled => format!("{} or more the line was gone", plural(misses, "time")),
@@ -162,7 +163,9 @@ fn falsely(out: &mut impl Write, row: &FalseRow, weight: &str) -> fmt::Result {
     let names: Vec<String> = row.sides.iter().map(|side| name(&side.name)).collect();
     writeln!(out, "\n  {STRONG}{}{STRONG:#}, {}", names.join(" and "), plural(row.lines, "line"))?;
     writeln!(out, "  {}", uses(&row.total, OF_OTHER_BYTES, row.sampled.is_some()))?;
-    costs(out, row.cost_share, row.sampled.as_ref(), weight)?;
+    if let Some(costs) = costs(row.cost_share, row.sampled.as_ref(), weight) {
+        writeln!(out, "  {costs}")?;
+    }
     for side in &row.sides {
         threads(out, side, OF_OTHER_BYTES, row.sides.len() > 1)?;
     }
@@ -173,7 +176,9 @@ fn truly(out: &mut impl Write, row: &SharedRow, weight: &str) -> fmt::Result {
     let uniform = if row.uniform { "uniform" } else { "not uniform" };
     writeln!(out, "\n  {STRONG}{}{STRONG:#}, {}, {uniform}", name(&row.member.name), plural(row.lines, "line"))?;
     writeln!(out, "  {}", uses(&row.total, OF_THE_SAME_BYTES, row.sampled.is_some()))?;
-    costs(out, row.cost_share, row.sampled.as_ref(), weight)?;
+    if let Some(costs) = costs(row.cost_share, row.sampled.as_ref(), weight) {
+        writeln!(out, "  {costs}")?;
+    }
     threads(out, &row.member, OF_THE_SAME_BYTES, false)?;
     if !row.beside.is_empty() {
         fold(out, &beside(&row.beside), 2, 4)?;
@@ -182,7 +187,7 @@ fn truly(out: &mut impl Write, row: &SharedRow, weight: &str) -> fmt::Result {
 }
 
 /// What is in the way beside.
-fn beside(rows: &[BesideRow]) -> String {
+pub(crate) fn beside(rows: &[BesideRow]) -> String {
     let named = |row: &BesideRow| format!("{} ({})", name(&row.name), plural(row.lines, "line"));
     let names: Vec<String> = rows.iter().take(MOST_NAMED).map(named).collect();
     let others = if rows.len() > MOST_NAMED { ", …" } else { "" };

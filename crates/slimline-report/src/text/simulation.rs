@@ -53,8 +53,7 @@ fn one(out: &mut impl Write, machine: &SimulatedMachine, most: usize) -> fmt::Re
         String::new()
     };
     writeln!(out, "  {}, {}{fetched}", plural(loads, "load"), plural(stores, "store"))?;
-    let accesses = (loads + stores + fetches).max(1);
-    writeln!(out, "  {} cycles, {:.2} an access", count(cycles), cycles as f64 / accesses as f64)?;
+    writeln!(out, "  {} cycles, {:.2} an access", count(cycles), machine.cycles_each())?;
     caches(out, machine)?;
     why(out, machine)?;
     lines(out, machine)?;
@@ -93,7 +92,7 @@ fn caches(out: &mut impl Write, machine: &SimulatedMachine) -> fmt::Result {
             cache.ways.to_string(),
             count(cache.lookups),
             count(cache.misses),
-            percent(cache.misses as f64 / cache.lookups.max(1) as f64),
+            percent(cache.miss_share()),
             count(cache.load_misses),
             count(cache.store_misses),
         ];
@@ -117,34 +116,19 @@ fn why(out: &mut impl Write, machine: &SimulatedMachine) -> fmt::Result {
 
 /// Why a machine's caches can miss.
 fn classes(machine: &SimulatedMachine) -> Vec<Column<'static>> {
-    let has_classes = machine.caches.iter().any(|cache| cache.classes.capacity.is_some());
-    let mut columns = vec![Column::Number("first use")];
-    match has_classes {
-        true => columns.extend([Column::Number("capacity"), Column::Number("conflict")]),
-        false => columns.push(Column::Number("replaced")),
-    }
-    if machine.cores > 1 {
-        columns.extend([Column::Number("shared"), Column::Number("falsely shared")]);
-    }
-    columns
+    let named = machine.caches.first().map(|cache| cache.classes.named(machine)).unwrap_or_default();
+    named.into_iter().map(|(name, _)| Column::Number(name)).collect()
 }
 
 fn class_cells(machine: &SimulatedMachine, classes: &MissClasses) -> Vec<String> {
-    let mut cells = vec![count(classes.cold)];
-    match (classes.capacity, classes.conflict) {
-        (Some(capacity), Some(conflict)) => cells.extend([count(capacity), count(conflict)]),
-        _ => cells.push(count(classes.replaced)),
-    }
-    if machine.cores > 1 {
-        cells.extend([count(classes.coherence_true), count(classes.coherence_false)]);
-    }
-    cells
+    classes.named(machine).into_iter().map(|(_, misses)| count(misses)).collect()
 }
 
 /// A column that is shown where anything is in it.
-type LineColumn = (&'static str, fn(&SimulatedCache) -> u64);
+pub(crate) type LineColumn = (&'static str, fn(&SimulatedCache) -> u64);
 
-fn lines(out: &mut impl Write, machine: &SimulatedMachine) -> fmt::Result {
+/// What became of lines in a machine's caches.
+pub(crate) fn line_columns(machine: &SimulatedMachine) -> Vec<LineColumn> {
     let all: [LineColumn; 6] = [
         ("evicted", |cache| cache.evictions),
         ("written back", |cache| cache.write_backs),
@@ -153,8 +137,11 @@ fn lines(out: &mut impl Write, machine: &SimulatedMachine) -> fmt::Result {
         ("prefetched", |cache| cache.prefetches),
         ("and used", |cache| cache.used_prefetches),
     ];
-    let shown: Vec<LineColumn> =
-        all.into_iter().filter(|(_, of)| machine.caches.iter().any(|cache| of(cache) > 0)).collect();
+    all.into_iter().filter(|(_, of)| machine.caches.iter().any(|cache| of(cache) > 0)).collect()
+}
+
+fn lines(out: &mut impl Write, machine: &SimulatedMachine) -> fmt::Result {
+    let shown = line_columns(machine);
     if shown.is_empty() {
         return Ok(());
     }
@@ -192,7 +179,7 @@ fn rest(out: &mut impl Write, machine: &SimulatedMachine) -> fmt::Result {
         writeln!(out, "  {} lines came from another core's cache", count(machine.transfers))?;
     }
     if let Some(used) = &machine.used {
-        let share = percent(used.used_bytes as f64 / used.bytes.max(1) as f64);
+        let share = percent(used.share().unwrap_or(0.0));
         writeln!(out, "  {share} of the bytes of {} lines in the first level were used", count(used.lines))?;
     }
     Ok(())
@@ -264,13 +251,19 @@ fn file_name(path: &str) -> &str {
     path.rmatch_indices('/').nth(wanted - 1).map_or(path, |(at, _)| &path[at + 1..])
 }
 
-fn row_name(row: &SimulatedRow) -> String {
-    match &row.data {
-        Some(data) => data_name(row.name.as_deref(), data),
-        None => {
-            row.name.as_deref().map_or_else(|| "(not known)".to_owned(), |name| shorten_path(&plain(name), ROW_COLUMNS))
-        }
+/// What a row is called.
+pub(crate) fn row_name(row: &SimulatedRow) -> String {
+    match (&row.data, &row.name) {
+        (Some(data), name) => data_name(name.as_deref(), data),
+        (None, Some(name)) => plain(name),
+        (None, None) => "(not known)".to_owned(),
     }
+}
+
+/// The same in a table; data's names are shortened by that.
+fn shown_name(row: &SimulatedRow) -> String {
+    let name = row_name(row);
+    if row.data.is_some() { name } else { shorten_path(&name, ROW_COLUMNS) }
 }
 
 fn table(out: &mut impl Write, title: &str, column: &'static str, all: &[SimulatedRow], most: usize) -> fmt::Result {
@@ -305,21 +298,18 @@ fn table(out: &mut impl Write, title: &str, column: &'static str, all: &[Simulat
     let mut rows = Rows::new(&columns, false);
     for row in all.iter().take(most) {
         let counts = &row.counts;
-        let accesses = counts.accesses.max(1) as f64;
         let mut cells = vec![
-            row_name(row),
+            shown_name(row),
             percent(counts.share),
             count(counts.accesses),
-            format!("{:.1}", counts.cycles as f64 / accesses),
+            format!("{:.1}", counts.cycles_each()),
         ];
-        let lines = counts.lines.max(1) as f64;
-        cells.extend(counts.caches.iter().map(|cache| percent(cache.misses as f64 / lines)));
+        cells.extend(counts.caches.iter().map(|cache| percent(counts.of_lines(cache.misses))));
         if is_written {
-            cells.push(percent(counts.memory_writes as f64 / lines));
+            cells.push(percent(counts.of_lines(counts.memory_writes)));
         }
         if has_used {
-            let used = counts.used.filter(|used| used.bytes > 0);
-            cells.push(used.map_or_else(String::new, |used| percent(used.used_bytes as f64 / used.bytes as f64)));
+            cells.push(counts.used.and_then(|used| used.share()).map_or_else(String::new, percent));
         }
         rows.push(cells);
     }
@@ -357,6 +347,12 @@ fn why_by_data(
     more(out, all.len(), most)
 }
 
+/// Variable and line.
+pub(crate) fn offender_names(offender: &Offender) -> [String; 2] {
+    let line = offender.file.as_ref().zip(offender.line).map(|(file, line)| format!("{file}:{line}"));
+    [offender.variable.as_deref(), line.as_deref()].map(|name| name.map_or_else(|| "(not known)".to_owned(), plain))
+}
+
 fn offenders(out: &mut impl Write, path: &[&str], all: &[Offender], most: usize) -> fmt::Result {
     let misses = |offender: &Offender| offender.misses.last().copied().unwrap_or(0);
     let all: Vec<&Offender> = all.iter().filter(|offender| misses(offender) > 0).collect();
@@ -370,16 +366,8 @@ fn offenders(out: &mut impl Write, path: &[&str], all: &[Offender], most: usize)
     ];
     let mut rows = Rows::new(&columns, false);
     for offender in all.iter().take(most) {
-        let line = match (&offender.file, offender.line) {
-            (Some(file), Some(line)) => shorten_path(&plain(&format!("{file}:{line}")), 36),
-            _ => "(not known)".to_owned(),
-        };
-        rows.push(vec![
-            offender.variable.as_deref().map_or_else(|| "(not known)".to_owned(), plain),
-            line,
-            count(offender.accesses),
-            count(misses(offender)),
-        ]);
+        let [variable, line] = offender_names(offender);
+        rows.push(vec![variable, shorten_path(&line, 36), count(offender.accesses), count(misses(offender))]);
     }
     rows.write(out, 2)?;
     more(out, all.len(), most)

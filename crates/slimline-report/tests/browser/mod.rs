@@ -18,6 +18,43 @@ pub(crate) struct View {
 /// Wide, light, with scripts.
 pub(crate) const WIDE: View = View { width: 1400, is_dark: false, has_scripts: true };
 
+/// Texts whose contrast with what is behind them is below 4.5, of all that have a colour behind them.
+pub(crate) const PALE: &str = "(() => {
+  const channels = colour => colour.match(/[\\d.]+/g).map(Number);
+  const luminance = colour => channels(colour).slice(0, 3).map(value => value / 255)
+    .map(value => value <= 0.04045 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4)
+    .reduce((sum, value, place) => sum + value * [0.2126, 0.7152, 0.0722][place], 0);
+  const behind = element => {
+    for (let at = element; at; at = at.parentElement) {
+      const colour = getComputedStyle(at).backgroundColor;
+      if ((channels(colour)[3] ?? 1) > 0) return colour;
+    }
+    return 'rgb(255, 255, 255)';
+  };
+  const has_text = element => [...element.childNodes].some(node => node.nodeType === 3 && node.data.trim() !== '');
+  document.querySelectorAll('details').forEach(details => { details.open = true; });
+  const texts = [...document.body.querySelectorAll('*')].filter(has_text)
+    .filter(element => !element.matches('script') && element.checkVisibility());
+  const contrast = element => {
+    const [a, b] = [getComputedStyle(element).color, behind(element)].map(luminance);
+    return (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
+  };
+  if (texts.length < 100) throw Error(`${texts.length} texts`);
+  return texts.filter(text => contrast(text) < 4.5).map(text => `${text.className} ${text.textContent}`);
+})()";
+
+/// Links to nothing, identifiers of several elements, tables without a caption, fields without a label.
+pub(crate) const BROKEN: &str = "[
+  ...[...document.querySelectorAll('a[href^=\"#\"]')].filter(link => !document.getElementById(link.hash.slice(1))),
+  ...[...document.querySelectorAll('[id]')].filter(one => document.querySelectorAll(`[id='${one.id}']`).length > 1),
+  ...[...document.querySelectorAll('table')].filter(table => !table.caption),
+  ...[...document.querySelectorAll('input')].filter(input => input.labels.length === 0),
+].map(element => element.outerHTML.slice(0, 80))";
+
+/// Whether headings leave out no level.
+pub(crate) const LEVELS: &str = "[...document.querySelectorAll('h1, h2, h3, h4')].map(head => Number(head.tagName[1]))
+  .every((level, place, all) => place === 0 ? level === 1 : level <= all[place - 1] + 1)";
+
 pub(crate) struct Browser {
     process: Child,
     requests: ChildStdin,

@@ -8,7 +8,7 @@ use clap::{Args, ValueEnum};
 use slimline_analyze::object_learning::LEAST_OBJECTS;
 use slimline_collect::ColumnMap;
 
-use super::{CollectorOptions, Format, rows};
+use super::{CollectorOptions, Format, PageFormat, ReportFormat, rows};
 
 /// Pass accesses through simulated caches, TLBs and memories: by data, field, line, function and thread.
 #[derive(Debug, Args)]
@@ -17,6 +17,7 @@ use super::{CollectorOptions, Format, rows};
         slimline simulate --live -- ./program\n  \
         slimline simulate run.trace --machine host --machine big.toml --classes --used-bytes\n  \
         slimline simulate run.trace --format csv       who misses: variable, file, line\n  \
+        slimline simulate run.trace --format html > caches.html\n  \
         valgrind --tool=lackey --trace-mem=yes --log-file=run.lackey ./program\n  \
         slimline simulate run.lackey --machine valgrind --format json | jq '.machines[0].caches'\n  \
         slimline simulate run.parquet --columns 'address=addr,size=bytes,kind=is_write,thread=tid,ip=pc'\n\n\
@@ -39,9 +40,9 @@ pub(crate) struct Simulate {
     #[arg(long)]
     pub(crate) large_pages: bool,
     /// How to print it
-    #[arg(long, value_enum, default_value_t = TableFormat::Text)]
-    pub(crate) format: TableFormat,
-    /// Most rows of a table
+    #[arg(long, value_enum, default_value_t = ReportFormat::Text)]
+    pub(crate) format: ReportFormat,
+    /// Most rows of a table of the text; other formats have all
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = rows)]
     pub(crate) rows: usize,
 }
@@ -52,7 +53,8 @@ pub(crate) struct Simulate {
         slimline trace -o run.trace -- ./program && slimline histogram run.trace\n  \
         slimline histogram --live -- ./program\n  \
         slimline histogram run.trace --part 4K --data grid --data table.c:37\n  \
-        slimline histogram run.trace --format svg > parts.svg\n\n\
+        slimline histogram run.trace --format svg > parts.svg\n  \
+        slimline histogram run.trace --format html > parts.html\n\n\
         Blocks that one instruction allocates lie over each other, by offset. Data that is no known block (static \
         variables, stacks, what is gone by as a pointer of that name) is by address, in parts \
         that begin at multiples of their size. An access counts in the part of its first byte, what is copied or \
@@ -83,7 +85,8 @@ pub(crate) struct Histogram {
 #[command(after_help = "Examples:\n  \
         slimline trace -o run.trace -- ./program && slimline place run.trace --machine pena-sp\n  \
         slimline place --machine pena-sp --live -- ./program\n  \
-        slimline place run.trace --machine hbm.toml --memory HBM --room 8M --part 64K\n\n\
+        slimline place run.trace --machine hbm.toml --memory HBM --room 8M --part 64K\n  \
+        slimline place run.trace --machine pena-sp --format html > placement.html\n\n\
         The machine has a memory that is limited and faster than those near to its cores (docs/machines.md). What is \
         saved are the lines that the others served, times the difference of latencies: caches miss what they missed. \
         Blocks that one instruction allocates are placed together; where one lives at a time, and of variables, a range \
@@ -104,8 +107,8 @@ pub(crate) struct Place {
     #[arg(long, value_name = "BYTES", default_value = "4K", value_parser = size)]
     pub(crate) part: NonZeroU64,
     /// How to print it
-    #[arg(long, value_enum, default_value_t = Format::Text)]
-    pub(crate) format: Format,
+    #[arg(long, value_enum, default_value_t = PageFormat::Text)]
+    pub(crate) format: PageFormat,
     /// Most rows of the first table
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = rows)]
     pub(crate) rows: usize,
@@ -232,6 +235,8 @@ pub(crate) enum PictureFormat {
     Csv,
     /// A picture
     Svg,
+    /// One page for a browser, which needs nothing else
+    Html,
 }
 
 /// A number of bytes, from 1.
@@ -253,7 +258,8 @@ pub(crate) fn size(text: &str) -> Result<NonZeroU64, String> {
         slimline reuse run.trace --machine two-nodes.toml      near: share of accesses to the own node\n  \
         slimline reuse run.trace --sampled 10000               long runs, in bounded memory\n  \
         slimline reuse run.trace --format json | jq '.data[0].miss_ratios'\n  \
-        slimline reuse run.trace --format csv                  who reuses what: lines, distance, cycles\n\n\
+        slimline reuse run.trace --format csv                  who reuses what: lines, distance, cycles\n  \
+        slimline reuse run.trace --format html > reuse.html    miss-ratio curves and histograms\n\n\
         The distance of an access is the number of other lines accessed since the last access to its line, as \
         the cache that serves it has seen them: a fully associative cache of more lines than that keeps it. \
         Distances count lines of all data. Threads run on the machine's cores in turn.")]
@@ -268,9 +274,9 @@ pub(crate) struct Reuse {
     #[arg(long, value_name = "LINES", value_parser = sampled_lines)]
     pub(crate) sampled: Option<usize>,
     /// How to print it
-    #[arg(long, value_enum, default_value_t = TableFormat::Text)]
-    pub(crate) format: TableFormat,
-    /// Most rows of a table
+    #[arg(long, value_enum, default_value_t = ReportFormat::Text)]
+    pub(crate) format: ReportFormat,
+    /// Most rows of a table of the text; other formats have all
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = rows)]
     pub(crate) rows: usize,
 }
@@ -281,7 +287,8 @@ pub(crate) struct Reuse {
         slimline trace -o run.trace -- ./program && slimline share run.trace\n  \
         slimline share --live -- ./program\n  \
         slimline record -o run -- ./program && slimline share run\n  \
-        slimline share run.trace --format json | jq '.falsely_shared[0].fix'\n\n\
+        slimline share run.trace --format json | jq '.falsely_shared[0].fix'\n  \
+        slimline share run.trace --format html > sharing.html\n\n\
         Told are lines that two threads take from each other three times or more, and none of them in less than \
         1 of 1000 of the other one's accesses: what is set up before and read at the end is in nobody's way. \
         What one has stored and the other then accesses, before it loses the line again, is truly shared: uniformly \
@@ -299,8 +306,8 @@ pub(crate) struct Share {
     #[arg(long, value_name = "NAME|FILE", default_value = "host")]
     pub(crate) machine: String,
     /// How to print it
-    #[arg(long, value_enum, default_value_t = TableFormat::Text)]
-    pub(crate) format: TableFormat,
+    #[arg(long, value_enum, default_value_t = ReportFormat::Text)]
+    pub(crate) format: ReportFormat,
     /// Most of each sort of sharing
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = rows)]
     pub(crate) rows: usize,
@@ -355,16 +362,6 @@ impl AccessInput {
     pub(crate) fn trace(&self) -> &Path {
         self.trace.as_deref().unwrap_or(Path::new(""))
     }
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum TableFormat {
-    /// For people
-    Text,
-    /// For programs; the schema is versioned
-    Json,
-    /// One table for spreadsheets
-    Csv,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

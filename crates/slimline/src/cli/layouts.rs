@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum};
 use slimline_report::declared_layouts::TypeFilter;
 
-use super::{TableFormat, rows, size};
+use super::{rows, size};
 
 /// Show how types lie in memory, by debug information alone: size, holes, members that cross cache lines.
 #[derive(Debug, Args)]
@@ -44,6 +44,16 @@ pub(crate) struct Layouts {
     /// Cut nothing to 100 columns
     #[arg(long)]
     pub(crate) wide: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum TableFormat {
+    /// For people
+    Text,
+    /// For programs; the schema is versioned
+    Json,
+    /// One table for spreadsheets
+    Csv,
 }
 
 /// Which types are looked at.

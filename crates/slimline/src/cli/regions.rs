@@ -4,10 +4,10 @@ use std::ffi::OsString;
 use std::num::NonZeroU64;
 use std::path::PathBuf;
 
-use clap::{ArgGroup, Args, ValueEnum};
+use clap::{ArgGroup, Args};
 
 use super::accesses::size;
-use super::{CollectorOptions, rows};
+use super::{CollectorOptions, ReportFormat, rows};
 
 /// Time a program's OpenMP regions by thread: work, waiting, and what OpenMP costs.
 #[derive(Debug, Args)]
@@ -78,26 +78,14 @@ pub(crate) struct Regions {
     #[arg(long, value_name = "FILE")]
     pub(crate) report: Option<PathBuf>,
     /// How to print it
-    #[arg(long, value_enum, default_value_t = RegionsFormat::Text)]
-    pub(crate) format: RegionsFormat,
+    #[arg(long, value_enum, default_value_t = ReportFormat::Text)]
+    pub(crate) format: ReportFormat,
     /// Most regions, and rows of lists of them, as text; other formats have all
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = rows)]
     pub(crate) rows: usize,
     /// Program and its arguments
     #[arg(last = true, value_name = "COMMAND")]
     pub(crate) command: Vec<OsString>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum RegionsFormat {
-    /// For people
-    Text,
-    /// For programs; the schema is versioned
-    Json,
-    /// One table for spreadsheets
-    Csv,
-    /// One page for a browser, which needs nothing else
-    Html,
 }
 
 /// An address, as `0x…` or in decimal.

@@ -3,11 +3,12 @@
 use std::path::PathBuf;
 
 use anyhow::bail;
+use slimline_report::html::Finding;
 use slimline_report::text;
 use slimline_trace::stream::recording::is_recording;
 
-use super::{ReportPlace, show};
-use crate::cli::{self, Format};
+use super::{ReportPlace, show, show_found};
+use crate::cli::{self, Format, PageFormat};
 use crate::machines::simulated_machine;
 use crate::pipeline;
 use crate::relayouts;
@@ -23,7 +24,8 @@ pub(crate) fn run(options: &cli::Advise) -> anyhow::Result<u8> {
         let machine = simulated_machine(name)?.with_usual_tlbs();
         let report = relayouts::search(directory, (&machine, name))?;
         let text = |out: &mut String| text::relayout(out, &report);
-        show(options.format, ReportPlace::Output, || report.json(), text)?;
+        let found = (&report.trace, Finding::Advice(&report));
+        show_found((options.format, ReportPlace::Output), found, || report.json(), text)?;
         return Ok(0);
     }
     if options.machine.is_some() {
@@ -32,9 +34,17 @@ pub(crate) fn run(options: &cli::Advise) -> anyhow::Result<u8> {
             directory.display()
         );
     }
+    let format = match options.format {
+        PageFormat::Text => Format::Text,
+        PageFormat::Json => Format::Json,
+        PageFormat::Html => bail!(
+            "--format html goes with a trace: the page of a session, with its advice, is that of slimline report --format html {}",
+            directory.display()
+        ),
+    };
     let report = pipeline::report(directory)?;
     show(
-        options.format,
+        format,
         ReportPlace::Output,
         || slimline_report::json(&report),
         |out| text::advise(out, &report, options.verbose),
@@ -45,6 +55,6 @@ pub(crate) fn run(options: &cli::Advise) -> anyhow::Result<u8> {
 impl cli::Advise {
     /// The advice of `session` as text.
     pub(crate) fn of(session: PathBuf) -> Self {
-        Self { input: cli::Input { session }, machine: None, format: Format::Text, verbose: false }
+        Self { input: cli::Input { session }, machine: None, format: PageFormat::Text, verbose: false }
     }
 }

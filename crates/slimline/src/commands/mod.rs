@@ -23,6 +23,7 @@ mod reuse;
 mod share;
 mod simulate;
 mod trace;
+mod trace_page;
 
 use std::ffi::OsStr;
 use std::fmt;
@@ -34,9 +35,10 @@ use std::time::Duration;
 use anyhow::Context;
 use slimline_instrument::driver::{FORTRAN_MODULE, HEADER, Language};
 use slimline_instrument::gcc::Compiler;
+use slimline_report::html::{self, Finding};
 use slimline_report::simulation::AccessTrace;
 
-use crate::cli::{AccessInput, Cli, Command, Format, TableFormat};
+use crate::cli::{AccessInput, Cli, Command, Format, PageFormat, ReportFormat};
 use crate::say;
 
 pub(crate) fn run(cli: Cli) -> anyhow::Result<u8> {
@@ -140,22 +142,44 @@ fn show(
     }
 }
 
+/// The same of what an analysis of a trace found, which has a page, too.
+fn show_found(
+    (format, place): (PageFormat, ReportPlace),
+    found: (&AccessTrace, Finding<'_>),
+    json: impl FnOnce() -> String,
+    text: impl FnOnce(&mut String) -> fmt::Result,
+) -> anyhow::Result<()> {
+    match format {
+        PageFormat::Json => show(Format::Json, place, json, text),
+        PageFormat::Text => show(Format::Text, place, json, text),
+        PageFormat::Html => print_page(place, found),
+    }
+}
+
 /// The same with a table, which has no place for what is missing.
 fn show_table(
-    (format, place): (TableFormat, ReportPlace),
-    trace: &AccessTrace,
+    (format, place): (ReportFormat, ReportPlace),
+    found: (&AccessTrace, Finding<'_>),
     json: impl FnOnce() -> String,
     csv: impl FnOnce() -> String,
     text: impl FnOnce(&mut String) -> fmt::Result,
 ) -> anyhow::Result<()> {
     match format {
-        TableFormat::Json => show(Format::Json, place, json, text),
-        TableFormat::Text => show(Format::Text, place, json, text),
-        TableFormat::Csv => {
-            say_missing(trace);
+        ReportFormat::Json => show(Format::Json, place, json, text),
+        ReportFormat::Text => show(Format::Text, place, json, text),
+        ReportFormat::Csv => {
+            say_missing(found.0);
             place.print(&csv())
         }
+        ReportFormat::Html => print_page(place, found),
     }
+}
+
+/// Writes the page of what one analysis found.
+fn print_page(place: ReportPlace, (trace, finding): (&AccessTrace, Finding<'_>)) -> anyhow::Result<()> {
+    let mut page = String::new();
+    html::trace(&mut page, trace, None, &[finding])?;
+    place.print(&page)
 }
 
 /// Tells what is missing of a recording beside a format that has no place for it.

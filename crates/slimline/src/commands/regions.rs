@@ -17,7 +17,7 @@ use slimline_trace::stream::recording::{REGIONS_FILE, is_recording};
 
 use super::{ReportPlace, show};
 use crate::accesses::{self, Accesses};
-use crate::cli::{self, AccessInput, Format, RegionsFormat};
+use crate::cli::{self, AccessInput, Format, ReportFormat};
 use crate::collectors::check_unasked;
 use crate::machines::{machine, simulation};
 use crate::pipeline;
@@ -230,13 +230,13 @@ fn recorded(trace: &Path) -> anyhow::Result<Taken> {
 fn shown(options: &cli::Regions, place: ReportPlace, report: &RegionsReport) -> anyhow::Result<()> {
     let text = |out: &mut String| text::regions(out, report, options.rows);
     match options.format {
-        RegionsFormat::Json => show(Format::Json, place, || report.json(), text),
-        RegionsFormat::Text => show(Format::Text, place, || report.json(), text),
-        RegionsFormat::Csv => {
+        ReportFormat::Json => show(Format::Json, place, || report.json(), text),
+        ReportFormat::Text => show(Format::Text, place, || report.json(), text),
+        ReportFormat::Csv => {
             report.missing.iter().for_each(|what| say(format_args!("slimline: missing: {what}")));
             place.print(&report.csv())
         }
-        RegionsFormat::Html => {
+        ReportFormat::Html => {
             let mut page = String::new();
             html::regions(&mut page, report)?;
             place.print(&page)

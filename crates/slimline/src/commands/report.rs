@@ -6,8 +6,9 @@ use anyhow::bail;
 use slimline_report::text::{self, By, Limits, WIDTH};
 use slimline_report::view::Report;
 use slimline_report::{csv, html};
+use slimline_trace::stream::recording::is_recording;
 
-use super::print;
+use super::{print, trace_page};
 use crate::cli::{self, ReportFormat};
 use crate::pipeline;
 use crate::region_profiles::NO_REGION_IN_SESSION;
@@ -23,6 +24,13 @@ pub(crate) fn run(options: &cli::Report) -> anyhow::Result<u8> {
         width: terminal_width().unwrap_or(WIDTH).max(WIDTH),
     };
     let session = &options.input.session;
+    if options.format == ReportFormat::Html && is_recording(session) {
+        print(&of_trace(options)?)?;
+        return Ok(0);
+    }
+    if options.machine.is_some() {
+        bail!("--machine goes with --format html of a trace (of `slimline trace -o`), which is simulated");
+    }
     let mut out = String::new();
     match (options.per_process, options.format) {
         (false, ReportFormat::Html) => out = html_page(session)?,
@@ -49,6 +57,21 @@ pub(crate) fn run(options: &cli::Report) -> anyhow::Result<u8> {
     }
     print(&out)?;
     Ok(0)
+}
+
+/// The page of a trace, which is cut by nothing.
+fn of_trace(options: &cli::Report) -> anyhow::Result<String> {
+    let asked = [
+        ("--by", options.by != cli::By::Group),
+        ("--per-process", options.per_process),
+        ("--quality", options.quality),
+        ("--verbose", options.verbose),
+    ];
+    let trace = &options.input.session;
+    if let Some((option, _)) = asked.iter().find(|(_, is_asked)| *is_asked) {
+        bail!("{option} goes with a session (of `slimline record`): {} is a trace", trace.display());
+    }
+    trace_page::page(trace, options.machine.as_deref().unwrap_or("host"), options.callers)
 }
 
 /// The report, which is to have what it is to be cut by.
@@ -95,6 +118,18 @@ impl cli::Report {
         let input = cli::Input { session };
         let Limits { rows, share, wide, callers, full_head: verbose, .. } = Limits::default();
         let (by, format, percent_limit) = (cli::By::Group, ReportFormat::Text, share.map(|share| share * 100.0));
-        Self { input, by, format, rows, percent_limit, wide, per_process: false, callers, verbose, quality: false }
+        Self {
+            input,
+            machine: None,
+            by,
+            format,
+            rows,
+            percent_limit,
+            wide,
+            per_process: false,
+            callers,
+            verbose,
+            quality: false,
+        }
     }
 }

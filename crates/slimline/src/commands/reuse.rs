@@ -5,40 +5,53 @@ use std::collections::BTreeMap;
 use anyhow::Context;
 use slimline_analyze::origins::{By, Origins};
 use slimline_analyze::reuse::findings;
+use slimline_report::html::Finding;
 use slimline_report::reuse::{ReuseReport, SampledData};
 use slimline_report::text;
 use slimline_simulate::locality::Locality;
+use slimline_simulate::machine::Machine;
 use slimline_simulate::reuse::{SampledKey, SampledKeys};
 
 use super::{ReportPlace, show_table};
-use crate::accesses::{self, Accesses};
-use crate::cli;
+use crate::accesses::{self, Accesses, Ended};
+use crate::cli::{self, AccessInput};
 use crate::machines::machine;
 
 /// Tells how far apart accesses to the same lines are.
 pub(crate) fn run(options: &cli::Reuse) -> anyhow::Result<u8> {
     let machine = machine(&options.machine)?;
-    let wrong_machine = || format!("--machine {}", options.machine);
     let place = ReportPlace::of(&options.input)?;
-    let (report, ended) = match options.sampled {
+    let (report, ended) = found(&options.input, (&machine, &options.machine), options.sampled)?;
+    ended.status(report.and_then(|report| {
+        let found = (&report.trace, Finding::Reuse(&report));
+        let text = |out: &mut String| text::reuse(out, &report, options.rows);
+        show_table((options.format, place), found, || report.json(), || report.csv(), text)
+    }))
+}
+
+/// Distances of all lines, or of so many at a time: on this machine, which the command line calls so. There is no report where all are too
+/// many.
+pub(super) fn found(
+    input: &AccessInput,
+    (machine, name): (&Machine, &str),
+    sampled: Option<usize>,
+) -> anyhow::Result<(anyhow::Result<ReuseReport>, Ended)> {
+    let wrong_machine = || format!("--machine {name}");
+    match sampled {
         None => {
-            let mut locality = Locality::new(&machine).with_context(wrong_machine)?;
-            let Accesses { trace, origins, ended, .. } = accesses::read(&options.input, &mut locality)?;
+            let mut locality = Locality::new(machine).with_context(wrong_machine)?;
+            let Accesses { trace, origins, ended, .. } = accesses::read(input, &mut locality)?;
             let found = locality.finish().context("too much memory is accessed: take --sampled");
             let exact = |found| ReuseReport::exact(trace, &found, &findings(&found, &origins), &origins);
-            (found.map(exact), ended)
+            Ok((found.map(exact), ended))
         }
         Some(most_lines) => {
-            let mut keys = SampledKeys::new(&machine, most_lines, 1.0).with_context(wrong_machine)?;
-            let read = accesses::read(&options.input, &mut keys)?;
+            let mut keys = SampledKeys::new(machine, most_lines, 1.0).with_context(wrong_machine)?;
+            let read = accesses::read(input, &mut keys)?;
             let (total, data) = by_data(&keys, &read.origins);
-            (Ok(ReuseReport::sampled(read.trace, &machine, keys.share(), &total, &data, &read.origins)), read.ended)
+            Ok((Ok(ReuseReport::sampled(read.trace, machine, keys.share(), &total, &data, &read.origins)), read.ended))
         }
-    };
-    ended.status(report.and_then(|report| {
-        let text = |out: &mut String| text::reuse(out, &report, options.rows);
-        show_table((options.format, place), &report.trace, || report.json(), || report.csv(), text)
-    }))
+    }
 }
 
 /// All together, and by data, most accesses first.

@@ -4,15 +4,17 @@ use std::path::Path;
 
 use anyhow::{Context, bail};
 use slimline_analyze::sharing::findings;
+use slimline_report::html::Finding;
 use slimline_report::sharing::SharingReport;
 use slimline_report::text;
+use slimline_simulate::machine::Machine;
 use slimline_simulate::sharing::{LineFinder, SharedLines};
 use slimline_trace::session::{Session, SessionError};
 use slimline_trace::stream::recording::is_recording;
 
 use super::{ReportPlace, show_table};
-use crate::accesses::{self, Accesses};
-use crate::cli;
+use crate::accesses::{self, Accesses, Ended};
+use crate::cli::{self, AccessInput};
 use crate::collectors::check_unasked;
 use crate::machines::machine;
 use crate::pipeline;
@@ -31,20 +33,26 @@ pub(crate) fn run(options: &cli::Share) -> anyhow::Result<u8> {
         let report = SharingReport::of_samples(trace, &machine.name, &sampled, weight);
         return shown(options, place, &report).map(|()| 0);
     }
-    let wrong_machine = || format!("--machine {}", options.machine);
-    if options.input.trace().as_os_str() == "-" {
+    let (report, ended) = found(&options.input, (&machine, &options.machine))?;
+    ended.status(shown(options, place, &report))
+}
+
+/// Of what has each access: on this machine, which the command line calls so.
+pub(super) fn found(input: &AccessInput, (machine, name): (&Machine, &str)) -> anyhow::Result<(SharingReport, Ended)> {
+    let wrong_machine = || format!("--machine {name}");
+    if input.trace().as_os_str() == "-" {
         bail!("-: standard input can be read once only, and share reads a trace twice: give a file");
     }
-    let mut lines = if options.input.live {
-        SharedLines::in_one_pass(&machine).with_context(wrong_machine)?
+    let mut lines = if input.live {
+        SharedLines::in_one_pass(machine).with_context(wrong_machine)?
     } else {
         let mut finder = LineFinder::new(machine.line_bytes());
-        let Some(threads) = accesses::read(&options.input, &mut finder)?.trace.threads else {
-            bail!("{}: tells no threads: share is for what `slimline trace -o` wrote", options.input.trace().display());
+        let Some(threads) = accesses::read(input, &mut finder)?.trace.threads else {
+            bail!("{}: tells no threads: share is for what `slimline trace -o` wrote", input.trace().display());
         };
-        finder.finish(&machine, u32::try_from(threads).unwrap_or(u32::MAX)).with_context(wrong_machine)?
+        finder.finish(machine, u32::try_from(threads).unwrap_or(u32::MAX)).with_context(wrong_machine)?
     };
-    let Accesses { mut trace, origins, overlap, ended, .. } = accesses::read(&options.input, &mut lines)?;
+    let Accesses { mut trace, origins, overlap, ended, .. } = accesses::read(input, &mut lines)?;
     let before = lines.before_shared();
     if before > 0 {
         trace
@@ -53,8 +61,7 @@ pub(crate) fn run(options: &cli::Share) -> anyhow::Result<u8> {
     }
     let found = findings(&lines.lines(), lines.line_bytes(), &origins);
     let of_lines = (lines.line_bytes(), lines.only_loaded(), overlap);
-    let report = SharingReport::new(trace, &machine.name, of_lines, &found, &origins);
-    ended.status(shown(options, place, &report))
+    Ok((SharingReport::new(trace, &machine.name, of_lines, &found, &origins), ended))
 }
 
 /// Why a single pass lacks something.
@@ -73,5 +80,6 @@ fn session(path: &Path) -> anyhow::Result<Option<Session>> {
 
 fn shown(options: &cli::Share, place: ReportPlace, report: &SharingReport) -> anyhow::Result<()> {
     let text = |out: &mut String| text::sharing(out, report, options.rows);
-    show_table((options.format, place), &report.trace, || report.json(), || report.csv(), text)
+    let found = (&report.trace, Finding::Sharing(report));
+    show_table((options.format, place), found, || report.json(), || report.csv(), text)
 }

@@ -1,12 +1,13 @@
 //! `slimline simulate`
 
+use slimline_report::html::Finding;
 use slimline_report::simulation::SimulationReport;
 use slimline_report::text;
 use slimline_simulate::simulation::{LargePages, Options, Simulation};
 
 use super::{ReportPlace, show_table};
-use crate::accesses;
-use crate::cli;
+use crate::accesses::{self, Ended};
+use crate::cli::{self, AccessInput};
 use crate::machines::{machine, simulation};
 
 /// Passes a trace through machines, all in one go, and shows what became of it.
@@ -16,13 +17,22 @@ pub(crate) fn run(options: &cli::Simulate) -> anyhow::Result<u8> {
         used_bytes: options.used_bytes,
         large_pages: if options.large_pages { LargePages::All } else { LargePages::None },
     };
-    let of_machine = |name: &String| simulation(&machine(name)?, name, &simulated);
-    let mut simulations = options.machine.iter().map(of_machine).collect::<anyhow::Result<Vec<_>>>()?;
+    let simulations = options.machine.iter().map(|name| simulation(&machine(name)?, name, &simulated));
+    let simulations = simulations.collect::<anyhow::Result<Vec<_>>>()?;
     let place = ReportPlace::of(&options.input)?;
-    let read = accesses::read(&options.input, &mut simulations)?;
-    let outcomes: Vec<_> = simulations.into_iter().map(Simulation::finish).collect();
-    let report = SimulationReport::new(read.trace, &outcomes, &read.origins, &simulated);
+    let (report, ended) = found(&options.input, simulations, &simulated)?;
+    let found = (&report.trace, Finding::Caches(&report));
     let text = |out: &mut String| text::simulation(out, &report, options.rows);
-    let written = show_table((options.format, place), &report.trace, || report.json(), || report.csv(), text);
-    read.ended.status(written)
+    ended.status(show_table((options.format, place), found, || report.json(), || report.csv(), text))
+}
+
+/// What these machines make of all accesses; `simulated` is what they are asked for.
+pub(super) fn found(
+    input: &AccessInput,
+    mut simulations: Vec<Simulation>,
+    simulated: &Options,
+) -> anyhow::Result<(SimulationReport, Ended)> {
+    let read = accesses::read(input, &mut simulations)?;
+    let outcomes: Vec<_> = simulations.into_iter().map(Simulation::finish).collect();
+    Ok((SimulationReport::new(read.trace, &outcomes, &read.origins, simulated), read.ended))
 }

@@ -186,19 +186,37 @@ fn in_vain(live: &mut Live) -> bool {
 
 fn replay(options: &cli::Trace, directory: &Path) -> anyhow::Result<u8> {
     check_unasked(&options.collecting, "--replay")?;
-    let recording = Recording::open(directory)?;
-    if recording.is_empty() {
-        bail!("{}: {}", directory.display(), why_nothing(&recording, "nothing was traced"));
-    }
+    let recording = open(directory)?;
     let place = ReportPlace::open(options.report.as_deref(), false)?;
     let mut live = Live::of(analysis(options));
     live.replay(&recording)?;
     if in_vain(&mut live) {
         return Ok(2);
     }
-    let TraceInfo { command, end, windows, .. } = recording.info();
-    show_report(options, place, &live.report(command.clone(), (*end, *windows), &rules(options)))?;
+    show_report(options, place, &report_of(live, &recording, &rules(options)))?;
     Ok(0)
+}
+
+/// What was written; nothing is refused.
+fn open(directory: &Path) -> anyhow::Result<Recording> {
+    let recording = Recording::open(directory)?;
+    if recording.is_empty() {
+        bail!("{}: {}", directory.display(), why_nothing(&recording, "nothing was traced"));
+    }
+    Ok(recording)
+}
+
+fn report_of(live: Live, recording: &Recording, rules: &SplitRules) -> TraceReport {
+    let TraceInfo { command, end, windows, .. } = recording.info();
+    live.report(command.clone(), (*end, *windows), rules)
+}
+
+/// Counts of all accesses of a trace that was written.
+pub(super) fn counts(directory: &Path) -> anyhow::Result<TraceReport> {
+    let recording = open(directory)?;
+    let mut live = Live::of(TraceAnalysis::of(Filter::default()));
+    live.replay(&recording)?;
+    Ok(report_of(live, &recording, &SplitRules::default()))
 }
 
 fn show_report(options: &cli::Trace, place: ReportPlace, report: &TraceReport) -> anyhow::Result<()> {

@@ -1,4 +1,4 @@
-//! `slimline report --format html` and `slimline demo --html`, as a browser shows them.
+//! `slimline report --format html` of sessions and traces, and `slimline demo --html`, as a browser shows them.
 
 #[path = "../../../slimline-report/tests/browser/mod.rs"]
 mod browser;
@@ -7,7 +7,7 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
 
-use browser::{Browser, View, WIDE};
+use browser::{BROKEN, Browser, LEVELS, PALE, View, WIDE};
 
 fn slimline(directory: &Path, arguments: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_slimline"));
@@ -85,4 +85,153 @@ fn a_page_of_each_process_is_refused() {
     let told = String::from_utf8(output.stderr).unwrap();
     assert_eq!((output.status.code(), output.stdout.len(), told.lines().count()), (Some(2), 0, 1), "{told}");
     assert!(told.contains("leave out --per-process"), "{told}");
+}
+
+/// Bodies of which a loop uses a quarter, and two threads whose counters are on one line.
+const PROGRAM: &str = r#"
+#include <pthread.h>
+#include <stdlib.h>
+struct body { double x, y, z, vx, vy, vz, mass; long id; };
+static struct { volatile long done[2]; } counters __attribute__((aligned(64)));
+static struct body *bodies;
+static void *work(void *self) {
+    long half = (long)self;
+    for (int pass = 0; pass < 20; pass++)
+        for (int i = half * 1024; i < (half + 1) * 1024; i++) {
+            bodies[i].x += bodies[i].vx;
+            counters.done[half]++;
+        }
+    return 0;
+}
+int main(void) {
+    pthread_t threads[2];
+    bodies = calloc(2048, sizeof *bodies);
+    for (long i = 0; i < 2; i++) pthread_create(&threads[i], 0, work, (void *)i);
+    for (int i = 0; i < 2; i++) pthread_join(threads[i], 0);
+    return 0;
+}
+"#;
+
+/// Two cores with small caches, and a fast memory that has no core.
+const MACHINE: &str = r#"
+name = "small"
+cores = 2
+cache = [
+    { name = "L1", level = 1, holds = "data", size = 4096, line = 64, ways = 8, latency = 4 },
+    { name = "L2", level = 2, size = 32768, line = 64, ways = 8, latency = 14, shared_by = "all" },
+]
+memory = [{ name = "main", cores = "all", latency = 200 }, { name = "pad", size = 16384, latency = 20 }]
+"#;
+
+/// A directory with that trace and that machine.
+fn traced() -> tempfile::TempDir {
+    let scratch = tempfile::tempdir().unwrap();
+    fs::write(scratch.path().join("program.c"), PROGRAM).unwrap();
+    fs::write(scratch.path().join("small.toml"), MACHINE).unwrap();
+    slimline(scratch.path(), &["cc", "-O2", "-g", "-pthread", "program.c", "-o", "program"]);
+    slimline(scratch.path(), &["trace", "-o", "run.trace", "--", "./program"]);
+    scratch
+}
+
+const PAGE: [&str; 5] = ["run.trace", "--machine", "small.toml", "--format", "html"];
+
+fn page_of(directory: &Path, command: &str) -> String {
+    let arguments = [&[command], &PAGE[..]].concat();
+    String::from_utf8(slimline(directory, &arguments).stdout).unwrap()
+}
+
+#[test]
+fn a_trace_is_a_page_that_is_opened_filtered_and_clicked_through() {
+    let directory = traced();
+    let page = page_of(directory.path(), "report");
+    assert_eq!(page_of(directory.path(), "report"), page, "the same trace");
+    // Each analysis by itself is the same part.
+    let part = |page: &str, id: &str| {
+        let (_, part) = page.split_once(&format!("<section id=\"{id}\"")).unwrap_or_else(|| panic!("{id}"));
+        part.split_once("</section>").unwrap().0.to_owned()
+    };
+    for (command, id) in [
+        ("advise", "advice"),
+        ("reuse", "reuse"),
+        ("share", "sharing"),
+        ("histogram", "extents"),
+        ("place", "placement"),
+    ] {
+        assert_eq!(part(&page_of(directory.path(), command), id), part(&page, id), "{command}");
+    }
+    let asked = [&["simulate", "--classes", "--used-bytes"], &PAGE[..]].concat();
+    let caches = String::from_utf8(slimline(directory.path(), &asked).stdout).unwrap();
+    assert_eq!(part(&caches, "caches"), part(&page, "caches"));
+
+    let file = directory.path().join("page.html");
+    fs::write(&file, &page).unwrap();
+    let Some(mut browser) = Browser::start() else { return };
+    for is_dark in [false, true] {
+        for width in [1400, 420] {
+            browser.open(&file, View { width, is_dark, has_scripts: true });
+            assert_eq!(browser.evaluate(PALE), serde_json::json!([]), "dark: {is_dark}");
+            assert_eq!(browser.evaluate("document.documentElement.scrollWidth <= innerWidth"), true, "{width}");
+        }
+    }
+    assert_eq!(browser.evaluate(BROKEN), serde_json::json!([]));
+    assert_eq!(browser.evaluate(LEVELS), true);
+    // From the overview to the card of what is advised, with the structure before and after.
+    browser.open(&file, WIDE);
+    browser.evaluate("document.querySelector('#overview a[href^=\"#advice\"]').focus()");
+    browser.press("Enter");
+    browser.evaluate("card = document.getElementById(location.hash.slice(1)); 0");
+    assert_eq!(browser.evaluate("card.matches('article.card')"), true);
+    let first =
+        "[...card.querySelectorAll('.map')].map(map => [...map.querySelectorAll('.bytes')[0].querySelectorAll('.name')]
+                 .map(name => name.textContent).join())";
+    let maps = browser.evaluate(first);
+    assert_eq!(maps[0], "x,y,z,vx,vy,vz,mass,id");
+    assert_eq!(maps[1], "x,vx", "{maps}");
+    assert_eq!(browser.evaluate("card.querySelector('pre').textContent.includes('struct body')"), true);
+    assert_eq!(browser.evaluate("Boolean(card.querySelector('button.copy'))"), true);
+    // Rows are sorted, and looked for where there are enough of them.
+    let sort = "head = document.querySelectorAll('#caches .searched thead th.number')[0]; head.querySelector('button').click(); head.ariaSort";
+    assert_eq!(browser.evaluate(sort), "descending");
+    assert_eq!(browser.evaluate(sort), "ascending");
+    browser
+        .evaluate("input = document.querySelector('#extents .filter input'); input.closest('details').open = true; 0");
+    browser.evaluate("input.value = 'no such row'; input.dispatchEvent(new Event('input'))");
+    assert_eq!(browser.evaluate("input.form.querySelector('output').textContent.startsWith('0 of ')"), true);
+    // Pictures have numbers beside them, of which each can be pointed at.
+    let pictures = "[...document.querySelectorAll('svg[role=img]')].every(chart => chart.ariaLabel && chart.querySelector('title'))";
+    assert_eq!(browser.evaluate(pictures), true);
+    assert_eq!(browser.evaluate("document.querySelectorAll('#reuse svg[role=img]').length > 1"), true);
+    assert!(browser.screenshot().starts_with("iVBORw0KGgo"), "no PNG");
+    assert_eq!(browser.complaints(), [&serde_json::Value::Null; 0]);
+
+    // Without scripts nothing is missing but buttons and fields to look for rows.
+    let text = |browser: &mut Browser| browser.evaluate("document.querySelector('#advice').textContent");
+    browser.open(&file, View { has_scripts: false, ..WIDE });
+    let without = text(&mut browser);
+    assert!(without.as_str().unwrap().contains("Split body into"), "{without}");
+    assert_eq!(browser.evaluate("document.querySelectorAll('button, form:not([hidden])').length"), 0);
+}
+
+/// What a page of a trace can't be asked for, and whose page it is not.
+#[test]
+fn what_is_no_page_of_a_trace_is_one_line() {
+    let directory = traced();
+    fs::create_dir(directory.path().join("session")).unwrap();
+    let cases: [(&[&str], &str); 5] = [
+        (
+            &["report", "run.trace"],
+            "run.trace is a full trace, not a session of samples: slimline trace --replay run.trace, or for a page",
+        ),
+        (&["report", "run.trace", "--format", "html", "--by", "loop"], "--by goes with a session"),
+        (&["report", "run.trace", "--machine", "host"], "--machine goes with --format html of a trace"),
+        (&["report", "run.trace", "--format", "html", "--machine", "cray"], "--machine cray: neither host, valgrind"),
+        (&["advise", "session", "--format", "html"], "slimline report --format html session"),
+    ];
+    for (arguments, line) in cases {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_slimline"));
+        let output = command.args(arguments).current_dir(directory.path()).output().unwrap();
+        let told = String::from_utf8(output.stderr).unwrap();
+        assert_eq!((output.status.code(), output.stdout.len(), told.lines().count()), (Some(2), 0, 1), "{told}");
+        assert!(told.contains(line), "{told}");
+    }
 }

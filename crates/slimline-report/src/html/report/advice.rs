@@ -3,8 +3,8 @@
 use std::fmt::{self, Write};
 
 use super::{Page, advice_id};
-use crate::html::page::Escaped;
-use crate::text::number::percent;
+use crate::html::bar;
+use crate::html::page::{self, Escaped};
 use crate::text::{gain, what_changes};
 use crate::view::{Advice, Predicted};
 
@@ -69,42 +69,13 @@ fn card(out: &mut impl Write, page: &Page<'_>, place: usize, advice: &Advice) ->
     }
     writeln!(out, "</dl>")?;
     if !advice.code.is_empty() {
-        writeln!(
-            out,
-            "<pre class=\"code\" tabindex=\"0\" role=\"region\" aria-label=\"New definitions\"><code>{}</code></pre>",
-            lines_of(&advice.code)
-        )?;
+        page::code(out, "New definitions", &advice.code)?;
     }
     writeln!(out, "</article>")
 }
 
 fn prediction(out: &mut impl Write, page: &Page<'_>, predicted: &Predicted, confidence: &str) -> fmt::Result {
-    let Predicted { cycles, cycles_interval, .. } = predicted;
-    let what = what_changes(page.report.session.weight);
-    writeln!(
-        out,
-        "<p class=\"gain\"><strong>{} {what}</strong> <span>predicted, {} to {}</span> \
-         <span class=\"confidence {confidence}\">{confidence} confidence</span></p>",
-        gain(*cycles),
-        gain(cycles_interval.low),
-        gain(cycles_interval.high)
-    )?;
-    // To the left what is left of the time, whose end lies within the interval.
-    let left = |change: f64| ((1.0 + change) * 100.0).clamp(0.0, 100.0);
-    writeln!(
-        out,
-        "<div class=\"interval left\" role=\"img\" aria-label=\"{} of the {what} is left, between {} and {}\" \
-         style=\"--value:{:.1};--low:{:.1};--high:{:.1}\"></div>",
-        percent(1.0 + cycles),
-        percent(1.0 + cycles_interval.low),
-        percent(1.0 + cycles_interval.high),
-        left(*cycles),
-        left(cycles_interval.low),
-        left(cycles_interval.high)
-    )
-}
-
-/// Several lines, each escaped.
-fn lines_of(code: &str) -> String {
-    code.lines().map(|line| Escaped(line).to_string() + "\n").collect()
+    let Predicted { cycles, cycles_interval, .. } = *predicted;
+    let confidence = format!(" <span class=\"confidence {confidence}\">{confidence} confidence</span>");
+    bar::prediction(out, what_changes(page.report.session.weight), (cycles, cycles_interval), &confidence)
 }

@@ -2,10 +2,11 @@
 
 use std::fmt::{self, Write};
 
-use super::structure_map::{as_advised, as_it_is, legend};
+use super::elements::{as_advised, as_it_is};
 use super::{Page, advice_id, affinity, data, group_id, matrix};
 use crate::html::bar;
 use crate::html::page::Escaped;
+use crate::html::structure_map::legend;
 use crate::html::table::{Cell, Column, Table};
 use crate::text::number::{RANGE, bytes, count, percent, range};
 use crate::text::served::{levels, mean_cycles, others};
@@ -24,7 +25,7 @@ pub(super) fn sections(out: &mut impl Write, page: &Page<'_>) -> fmt::Result {
         return writeln!(out, "<p>No data that is known costs enough to be looked into.</p>");
     }
     if page.sections.iter().any(|group| !group.fields.is_empty()) {
-        legend(out, page.cost)?;
+        legend(out, &format!("a field's share of its structure's {}", page.cost))?;
     }
     let first = page.sections.iter().position(|group| group.fields.len() > 1).unwrap_or(0);
     for (place, group) in page.sections.iter().enumerate() {

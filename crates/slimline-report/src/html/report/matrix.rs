@@ -2,7 +2,8 @@
 
 use std::fmt::{self, Write};
 
-use super::{Page, heat};
+use super::Page;
+use crate::html::heat::heat;
 use crate::html::page::Escaped;
 use crate::text::number::{percent, plural};
 use crate::text::{hottest, lines};

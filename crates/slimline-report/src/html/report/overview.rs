@@ -3,30 +3,26 @@
 use std::fmt::{self, Write};
 
 use super::{Page, data};
-use crate::html::bar::{self, Part, TONES};
-use crate::html::page::Escaped;
+use crate::html::bar;
+use crate::html::page::{self, Escaped};
 use crate::html::table::{Cell, Column, Table};
 use crate::text::number::{count, duration, percent};
 use crate::text::{Limits, head, more, quality};
-use crate::view::{Group, MissingUse, Session};
-
-/// Most data structures that are parts of the bar, and the share of the smallest.
-const PARTS: usize = 8;
-const LEAST_PART: f64 = 0.01;
+use crate::view::{MissingUse, Session};
 
 /// What a reader looks for first.
 pub(super) fn figures(out: &mut impl Write, session: &Session) -> fmt::Result {
-    writeln!(out, "<dl class=\"figures\">")?;
-    let mut figure = |term: &str, shown: &str| writeln!(out, "<div><dt>{term}</dt><dd>{}</dd></div>", Escaped(shown));
-    figure("ran", &duration(session.duration_ns))?;
-    figure("ended", &session.ended)?;
-    figure("processes", &count(session.processes))?;
-    figure("threads", &count(session.threads))?;
-    figure("samples", &count(session.samples))?;
+    let mut figures = vec![
+        ("ran", duration(session.duration_ns)),
+        ("ended", session.ended.clone()),
+        ("processes", count(session.processes)),
+        ("threads", count(session.threads)),
+        ("samples", count(session.samples)),
+    ];
     if session.accesses > 0 {
-        figure("accesses seen", &count(session.accesses))?;
+        figures.push(("accesses seen", count(session.accesses)));
     }
-    writeln!(out, "</dl>")
+    page::figures(out, &figures)
 }
 
 pub(super) fn overview(out: &mut impl Write, page: &Page<'_>) -> fmt::Result {
@@ -45,26 +41,10 @@ pub(super) fn overview(out: &mut impl Write, page: &Page<'_>) -> fmt::Result {
 fn shares(out: &mut impl Write, page: &Page<'_>) -> fmt::Result {
     let cost = page.cost;
     writeln!(out, "<h3>Where the {cost} goes</h3>")?;
-    let known: Vec<&Group> = page.report.groups.iter().filter(|group| group.id != 0 && group.share > 0.0).collect();
-    let told = known.iter().take(PARTS).take_while(|group| group.share >= LEAST_PART).count();
-    let part = |class, name: String, share| Part { class, name, share };
-    let mut parts: Vec<Part> = known[..told]
-        .iter()
-        .zip(TONES)
-        .map(|(group, class)| part(class, data::name_and_kind(group), group.share))
-        .collect();
-    let rest = &known[told..];
-    let rest_share: f64 = rest.iter().map(|group| group.share).sum();
-    if rest_share > 0.0 {
-        parts.push(part("more", format!("{} more", count(rest.len() as u64)), rest_share));
-    }
+    let known = page.report.groups.iter().filter(|group| group.id != 0 && group.share > 0.0);
+    let known: Vec<(String, f64)> = known.map(|group| (data::name_and_kind(group), group.share)).collect();
     let unattributed = page.report.groups.iter().filter(|group| group.id == 0).map(|group| group.share).sum();
-    parts.push(part("outside", "unattributed".to_owned(), unattributed));
-    writeln!(out, "{}", bar::large(&format!("Shares of the {cost}"), &parts))?;
-    let shown = parts.iter().map(|part| (part.class, format!("{} {}", part.name, percent(part.share))));
-    let shown: Vec<(&str, String)> = shown.collect();
-    let named: Vec<(&str, &str)> = shown.iter().map(|(class, name)| (*class, name.as_str())).collect();
-    out.write_str(&bar::legend(&named))
+    bar::of_data(out, &format!("Shares of the {cost}"), &known, ("unattributed", unattributed))
 }
 
 /// How much is resolved, and why the rest is not.

@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt::{self, Write};
 
-use super::{Page, heat};
+use super::Page;
+use crate::html::heat::heat;
 use crate::html::page::Escaped;
 use crate::text::number::{count, percent};
 use crate::text::{Limits, line_range, names};

@@ -1,11 +1,11 @@
-//! A structure as blocks on cache lines: how hot each field is, holes, and where lines end; as it is, and as advised.
+//! Structures as blocks on cache lines: how hot each field is, holes, and where lines end.
 
 use std::fmt::{self, Write};
 
-use super::{HEAT, Page, heat};
-use crate::html::page::Escaped;
+use super::heat::{HEAT, heat};
+use super::page::Escaped;
 use crate::text::number::{count, percent, plural};
-use crate::view::{Advice, Field, Group, NewLayout};
+use crate::view::NewLayout;
 
 /// Bytes of a cache line: 64 on every x86-64.
 const LINE_BYTES: u64 = 64;
@@ -18,15 +18,15 @@ const POINTER_BYTES: u64 = 8;
 
 /// What bytes of a structure are.
 #[derive(Clone, Debug, PartialEq)]
-struct Block {
-    offset: u64,
-    bytes: u64,
-    what: What,
+pub(super) struct Block {
+    pub(super) offset: u64,
+    pub(super) bytes: u64,
+    pub(super) what: What,
 }
 
 #[derive(Clone, Debug, PartialEq)]
-enum What {
-    /// A field that is used, with its share of the group's weight.
+pub(super) enum What {
+    /// A field that is used, and how much: a share, which its colour is by.
     Used(String, f64),
     /// One that only wide loads reach.
     Wide(String),
@@ -41,15 +41,6 @@ enum What {
 }
 
 impl What {
-    fn of(field: &Field) -> Self {
-        let name = field.name.clone();
-        match (field.is_only_spanned(), field.is_used()) {
-            (true, _) => Self::Wide(name),
-            (false, true) => Self::Used(name, field.share),
-            (false, false) => Self::Unused(name),
-        }
-    }
-
     fn class(&self) -> &'static str {
         match self {
             Self::Used(_, share) => heat(*share),
@@ -87,7 +78,7 @@ impl What {
 }
 
 /// A structure to be drawn.
-struct Map {
+pub(super) struct Map {
     bytes: u64,
     /// By offset, without gaps.
     blocks: Vec<Block>,
@@ -97,7 +88,7 @@ struct Map {
 
 impl Map {
     /// Of blocks that may overlap, as those of unions do, and leave gaps.
-    fn of(bytes: u64, mut blocks: Vec<Block>, is_array: bool) -> Self {
+    pub(super) fn of(bytes: u64, mut blocks: Vec<Block>, is_array: bool) -> Self {
         blocks.sort_by_key(|block| block.offset);
         let mut whole: Vec<Block> = Vec::new();
         let mut end = 0;
@@ -116,6 +107,32 @@ impl Map {
             whole.push(Block { offset: end, bytes: bytes - end, what: What::Unknown });
         }
         Self { bytes, blocks: whole, is_array }
+    }
+
+    /// Of all fields that there are, so that what lies between them is holes, and behind them padding.
+    pub(super) fn with_holes(bytes: u64, mut fields: Vec<Block>, is_array: bool) -> Self {
+        fields.sort_by_key(|field| field.offset);
+        let mut blocks: Vec<Block> = Vec::with_capacity(fields.len());
+        let mut end = 0;
+        for field in fields {
+            if field.offset > end {
+                blocks.push(Block { offset: end, bytes: field.offset - end, what: What::Hole });
+            }
+            end = end.max(field.offset + field.bytes);
+            blocks.push(field);
+        }
+        if end < bytes {
+            blocks.push(Block { offset: end, bytes: bytes - end, what: What::Padding });
+        }
+        Self::of(bytes, blocks, is_array)
+    }
+
+    /// As a compiler would lay it out; `what` says what the field is that is at an offset as it is.
+    pub(super) fn of_new(layout: &NewLayout, what: impl Fn(u64) -> What, is_array: bool) -> Self {
+        let fields = layout.fields.iter().filter(|field| field.bytes > 0);
+        let fields = fields.map(|field| Block { offset: field.offset, bytes: field.bytes, what: what(field.from) });
+        let pointer = layout.pointer_at.map(|at| Block { offset: at, bytes: POINTER_BYTES, what: What::Pointer });
+        Self::with_holes(layout.bytes, fields.chain(pointer).collect(), is_array)
     }
 
     /// What lies on a line: of each block the part of it that does, counted from the line's begin.
@@ -175,7 +192,7 @@ impl Map {
         format!("{bytes}, {} elements a line", elements.trim_end_matches('0').trim_end_matches('.'))
     }
 
-    fn write(&self, out: &mut impl Write, title: &str) -> fmt::Result {
+    pub(super) fn write(&self, out: &mut impl Write, title: &str) -> fmt::Result {
         writeln!(
             out,
             "<figure class=\"map\">\n<figcaption>{} <span class=\"faint\">{}</span></figcaption>\n\
@@ -262,8 +279,8 @@ impl Map {
     }
 }
 
-/// What colours of blocks mean.
-pub(super) fn legend(out: &mut impl Write, cost: &str) -> fmt::Result {
+/// What colours of blocks mean, which are `of` something.
+pub(super) fn legend(out: &mut impl Write, of: &str) -> fmt::Result {
     let others = [("hole", "hole or padding"), ("pointer", "pointer to the rest"), ("wide-load", "wide loads only")];
     let heats = HEAT.iter().map(|&(class, _, words)| (class, words));
     let each = |(class, words): (&str, &str)| {
@@ -272,74 +289,7 @@ pub(super) fn legend(out: &mut impl Write, cost: &str) -> fmt::Result {
     writeln!(
         out,
         "<p class=\"faint\">Maps show one element, taken to begin on a cache line of {LINE_BYTES} bytes: a row is a line, colours \
-         are a field's share of its structure's {cost}.</p>\n<ul class=\"legend\">{}</ul>",
+         are {of}.</p>\n<ul class=\"legend\">{}</ul>",
         heats.chain(others).map(each).collect::<String>()
     )
-}
-
-/// The group's element as it is; nothing where it has none, or only one field that is all of it.
-pub(super) fn as_it_is(out: &mut impl Write, page: &Page<'_>, group: &Group) -> fmt::Result {
-    let Some(map) = map_of(group) else { return Ok(()) };
-    let name = group.type_name.as_deref().unwrap_or("element");
-    map.write(out, &format!("{name} as it is, by {}", page.cost))
-}
-
-fn map_of(group: &Group) -> Option<Map> {
-    let bytes = group.element_bytes.filter(|&bytes| bytes > 0)?;
-    if group.fields.len() < 2 {
-        return None;
-    }
-    let field = |field: &Field| Block { offset: field.offset, bytes: field.bytes, what: What::of(field) };
-    let holes = group.layout.iter().flat_map(|layout| &layout.members).filter(|member| member.is_hole());
-    let hole = holes.map(|member| Block {
-        offset: member.offset,
-        bytes: member.bytes,
-        what: if member.padding { What::Padding } else { What::Hole },
-    });
-    let blocks = group.fields.iter().filter(|field| field.bytes > 0).map(field).chain(hole).collect();
-    Some(Map::of(bytes, blocks, is_array(group, bytes)))
-}
-
-/// Whether its objects hold several elements.
-fn is_array(group: &Group, element_bytes: u64) -> bool {
-    group.blocks > 0 && group.bytes / group.blocks >= element_bytes.saturating_mul(2)
-}
-
-/// Its new structures, where fields are to move.
-pub(super) fn as_advised(out: &mut impl Write, page: &Page<'_>, group: &Group, advice: &Advice) -> fmt::Result {
-    let Some(bytes) = group.element_bytes else { return Ok(()) };
-    for (number, layout) in advice.layouts.iter().enumerate() {
-        let part = match advice.layouts.len() {
-            1 => String::new(),
-            parts => format!(", part {} of {parts}", number + 1),
-        };
-        // What is moved behind a pointer is to be allocated from an array.
-        let is_array = is_array(group, bytes) || layout.pointer_at.is_none() && advice.kind == "hot_cold_split";
-        new_map(group, layout, is_array).write(out, &format!("As advised{part}, by {}", page.cost))?;
-    }
-    Ok(())
-}
-
-fn new_map(group: &Group, layout: &NewLayout, is_array: bool) -> Map {
-    let what = |from: u64| {
-        let field = group.fields.iter().find(|field| field.offset == from);
-        // Of another group of its type, whose fields are as many.
-        field.map_or(What::Unknown, What::of)
-    };
-    let mut blocks: Vec<Block> = Vec::new();
-    let mut end = 0;
-    let pointer = layout.pointer_at.map(|at| Block { offset: at, bytes: POINTER_BYTES, what: What::Pointer });
-    let fields = layout.fields.iter().filter(|field| field.bytes > 0);
-    let fields = fields.map(|field| Block { offset: field.offset, bytes: field.bytes, what: what(field.from) });
-    for block in fields.chain(pointer) {
-        if block.offset > end {
-            blocks.push(Block { offset: end, bytes: block.offset - end, what: What::Hole });
-        }
-        end = end.max(block.offset + block.bytes);
-        blocks.push(block);
-    }
-    if end < layout.bytes {
-        blocks.push(Block { offset: end, bytes: layout.bytes - end, what: What::Padding });
-    }
-    Map::of(layout.bytes, blocks, is_array)
 }

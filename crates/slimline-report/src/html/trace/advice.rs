@@ -1,0 +1,220 @@
+//! Layouts that were tried: a card for each that is advised, with its structure before and after; then what is left alone, and why.
+
+use std::fmt::{self, Write};
+
+use crate::html::bar;
+use crate::html::page::{self, Escaped};
+use crate::html::structure_map::{Block, Map, What, legend};
+use crate::html::table::{Cell, Column, Table};
+use crate::relayout::{AdvisedRow, FieldRow, PredictedRow, RelayoutReport, StructureRow, TriedRow};
+use crate::text::gain;
+use crate::text::number::{percent, plural};
+use crate::text::relayout::{METHOD, layout_words, ratio, replayed, unnamed, what_it_is};
+use crate::view::Interval;
+
+/// Most parts of a layout that are drawn.
+const MOST_MAPS: usize = 6;
+
+/// What is to be changed, with its number.
+fn changes(report: &RelayoutReport) -> impl Iterator<Item = (usize, &StructureRow, &AdvisedRow)> {
+    let advised = report.structures.iter().filter_map(|of| Some((of, of.advice.as_ref()?)));
+    (1..).zip(advised).map(|(number, (of, advice))| (number, of, advice))
+}
+
+/// Titles with what each gains, which lead to the cards.
+pub(super) fn titles(out: &mut impl Write, report: &RelayoutReport) -> fmt::Result {
+    writeln!(out, "<h3>What to change</h3>")?;
+    if changes(report).next().is_none() {
+        return writeln!(out, "<p>No change of layout is worth advising here.</p>");
+    }
+    writeln!(out, "<ul>")?;
+    for (number, _, advice) in changes(report) {
+        let gained = gain(advice.predicted.time_ratio - 1.0);
+        let title = Escaped(&advice.title);
+        writeln!(out, "<li><a href=\"#advice-{number}\">{title}</a>: {gained} run time predicted</li>")?;
+    }
+    writeln!(out, "</ul>")
+}
+
+pub(super) fn cards(out: &mut impl Write, report: &RelayoutReport) -> fmt::Result {
+    writeln!(out, "<p>{}, replayed through {} with each layout.</p>", replayed(report), Escaped(&report.machine))?;
+    if report.structures.iter().any(|of| of.fields.len() > 1) {
+        legend(out, "the part of the visits of an element that use the field")?;
+    }
+    if changes(report).next().is_none() {
+        writeln!(out, "<p>No change of layout is worth advising here.</p>")?;
+    }
+    for (number, of, advice) in changes(report) {
+        card(out, report, (number, of, advice))?;
+    }
+    if let Some(together) = report.together.filter(|_| changes(report).count() > 1) {
+        writeln!(out, "<h3>All of it</h3>")?;
+        predicted(out, report, &together)?;
+    }
+    left_alone(out, report)?;
+    writeln!(out, "<p class=\"faint\">{METHOD}</p>")
+}
+
+fn card(
+    out: &mut impl Write,
+    report: &RelayoutReport,
+    (number, of, advice): (usize, &StructureRow, &AdvisedRow),
+) -> fmt::Result {
+    let id = format!("advice-{number}");
+    writeln!(
+        out,
+        "<article class=\"card\" id=\"{id}\" aria-labelledby=\"{id}-title\">\n<h3 id=\"{id}-title\">{}</h3>",
+        Escaped(&advice.title)
+    )?;
+    predicted(out, report, &advice.predicted)?;
+    writeln!(out, "<p>{}</p>", Escaped(&format!("{}. {} of the time.", what_it_is(of), percent(of.share))))?;
+    for caution in &advice.cautions {
+        writeln!(out, "<p class=\"missing\">Mind that {}.</p>", Escaped(caution))?;
+    }
+    as_it_is(out, of)?;
+    as_advised(out, of, advice)?;
+    patterns(out, of)?;
+    tried(out, of, Some(&advice.layout))?;
+    writeln!(out, "<h4>New definitions</h4>")?;
+    page::code(out, &format!("New definitions of {}", of.name), &advice.code)?;
+    if !advice.touched_lines.is_empty() {
+        let lines: Vec<String> = advice.touched_lines.iter().map(|at| format!("<li>{}</li>", Escaped(at))).collect();
+        writeln!(out, "<h4>Lines that touch fields that move</h4>\n<ul class=\"pairs\">{}</ul>", lines.concat())?;
+    }
+    writeln!(out, "</article>")
+}
+
+fn predicted(out: &mut impl Write, report: &RelayoutReport, predicted: &PredictedRow) -> fmt::Result {
+    let PredictedRow { time_ratio, time_ratio_low, time_ratio_high, first_misses_ratio, memory_lines_ratio } =
+        *predicted;
+    let ends = Interval { low: time_ratio_low - 1.0, high: time_ratio_high - 1.0 };
+    bar::prediction(out, "run time", (time_ratio - 1.0, ends), "")?;
+    writeln!(
+        out,
+        "<dl class=\"terms\"><dt>misses of the first level</dt><dd>{}</dd><dt>lines from memory</dt><dd>{}</dd>\
+         <dt>method</dt><dd>replay of {} accesses</dd></dl>",
+        ratio(first_misses_ratio),
+        ratio(memory_lines_ratio),
+        if report.is_whole() { "all" } else { "these" }
+    )
+}
+
+/// What a field is, by how many visits use it.
+fn what(field: &FieldRow) -> What {
+    match field.used {
+        0.0 => What::Unused(field.name.clone()),
+        used => What::Used(field.name.clone(), used),
+    }
+}
+
+/// Whether objects hold several elements.
+fn is_array(of: &StructureRow) -> bool {
+    of.objects > 0 && of.object_bytes / of.objects >= 2 * u64::from(of.bytes)
+}
+
+/// Nothing where one field is all of it.
+fn as_it_is(out: &mut impl Write, of: &StructureRow) -> fmt::Result {
+    if of.fields.len() < 2 {
+        return Ok(());
+    }
+    let fields = of.fields.iter().filter(|field| field.bytes > 0);
+    let fields =
+        fields.map(|field| Block { offset: field.offset.into(), bytes: field.bytes.into(), what: what(field) });
+    let map = Map::with_holes(of.bytes.into(), fields.collect(), is_array(of));
+    map.write(out, &format!("{} as it is, by visits", of.name))
+}
+
+fn as_advised(out: &mut impl Write, of: &StructureRow, advice: &AdvisedRow) -> fmt::Result {
+    let parts = advice.layouts.len();
+    let is_moved_out = advice.layouts.iter().any(|layout| layout.pointer_at.is_some());
+    let field_at = |from: u64| {
+        let field = of.fields.iter().find(|field| u64::from(field.offset) == from);
+        field.map_or(What::Unknown, what)
+    };
+    for (number, layout) in advice.layouts.iter().take(MOST_MAPS).enumerate() {
+        let part = if parts == 1 { String::new() } else { format!(", part {} of {parts}", number + 1) };
+        // What is behind a pointer, or in pools, lies side by side.
+        let is_array = is_array(of) || advice.layout.is_pool || is_moved_out && layout.pointer_at.is_none();
+        Map::of_new(layout, field_at, is_array).write(out, &format!("As advised{part}, by visits"))?;
+    }
+    match parts.saturating_sub(MOST_MAPS) {
+        0 => Ok(()),
+        more => writeln!(out, "<p class=\"faint\">{} more are in the definitions.</p>", plural(more as u64, "part")),
+    }
+}
+
+fn patterns(out: &mut impl Write, of: &StructureRow) -> fmt::Result {
+    if of.patterns.is_empty() {
+        return Ok(());
+    }
+    let columns = [Column::Text("fields"), Column::Number("visits"), Column::Bar("of all")];
+    let caption =
+        format!("Which fields {} of its elements use together, most frequent first", plural(of.visits, "visit"));
+    let mut table = Table::new(&caption, &columns);
+    for pattern in &of.patterns {
+        let fields = Cell::long_text(&pattern.fields.join(" "));
+        table.row(&[fields, Cell::share(pattern.share), Cell::bar(bar::filled(pattern.share))]);
+    }
+    table.write(out)
+}
+
+/// All layouts, with the advised one marked.
+fn tried(out: &mut impl Write, of: &StructureRow, advised: Option<&TriedRow>) -> fmt::Result {
+    if of.tried.is_empty() {
+        return Ok(());
+    }
+    let columns = [
+        Column::Text("tried"),
+        Column::Number("time"),
+        Column::Bar("what is left of it"),
+        Column::Text("bytes of its parts"),
+        Column::Text("parts"),
+    ];
+    let caption = format!("Layouts of {} that were tried, by a part of the accesses", of.name);
+    let most = of.tried.iter().map(|row| row.time_ratio).fold(1.0, f64::max);
+    let mut table = Table::searched(&caption, &columns);
+    for row in &of.tried {
+        let [change, sizes, parts] = layout_words(row);
+        let mark = if advised.is_some_and(|advised| row.is(advised)) { " (advised)" } else { "" };
+        table.row(&[
+            Cell::text(&format!("{change}{mark}")),
+            Cell::number(&gain(row.time_ratio - 1.0), row.time_ratio),
+            Cell::bar(bar::filled(row.time_ratio / most)),
+            Cell::long_text(&sizes),
+            Cell::long_text(&parts),
+        ]);
+    }
+    table.write(out)
+}
+
+fn left_alone(out: &mut impl Write, report: &RelayoutReport) -> fmt::Result {
+    let others: Vec<&StructureRow> = report.structures.iter().filter(|of| of.advice.is_none()).collect();
+    if others.is_empty() && unnamed(report).next().is_none() {
+        return Ok(());
+    }
+    writeln!(out, "<h3>Leave alone</h3>")?;
+    for of in others {
+        let why = of.reason.as_deref().unwrap_or_default();
+        let head = format!(
+            "<h4>{}</h4> <span class=\"share\">{}</span> <span class=\"faint\">of the time: {}</span>",
+            Escaped(&of.name),
+            percent(of.share),
+            Escaped(why)
+        );
+        if of.fields.len() < 2 && of.tried.is_empty() {
+            writeln!(out, "<div class=\"group\">{head}</div>")?;
+            continue;
+        }
+        writeln!(out, "<details class=\"group\">\n<summary>{head}</summary>\n<div class=\"inside\">")?;
+        writeln!(out, "<p>{}</p>", Escaped(&what_it_is(of)))?;
+        as_it_is(out, of)?;
+        patterns(out, of)?;
+        tried(out, of, None)?;
+        writeln!(out, "</div>\n</details>")?;
+    }
+    writeln!(out, "<dl class=\"alone\">")?;
+    for (share, what, why) in unnamed(report) {
+        writeln!(out, "<div><dt>{what}, {} of the time</dt><dd>{why}</dd></div>", percent(share))?;
+    }
+    writeln!(out, "</dl>")
+}
