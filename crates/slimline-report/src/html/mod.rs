@@ -11,4 +11,4 @@ mod report;
 mod table;
 
 pub use self::regions::regions;
-pub use self::report::{Source, report, source_files};
+pub use self::report::{report, source_files};

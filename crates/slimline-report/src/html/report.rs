@@ -16,9 +16,11 @@ use std::fmt::{self, Write};
 
 use slimline_trace::escape::command_line;
 
-pub use self::source::{Source, source_files};
+pub use self::source::source_files;
 use super::page::{self, Escaped};
 use super::table::Cell;
+use crate::source::Source;
+use crate::structure_map::heat;
 use crate::text::{Limits, told_apart};
 use crate::view::{Group, Report};
 
@@ -27,19 +29,9 @@ const STYLE: &str = include_str!("report.css");
 /// Most groups that have a section of their own: all that cost enough to be in the report as text, in nearly all sessions.
 const MOST_SECTIONS: usize = 40;
 
-/// What heat means, coldest first: class of the style sheet, share from which on it is that, words.
-const HEAT: [(&str, f64, &str); 6] = [
-    ("heat-0", 0.0, "none"),
-    ("heat-1", f64::MIN_POSITIVE, "below 1 %"),
-    ("heat-2", 0.01, "from 1 %"),
-    ("heat-3", 0.05, "from 5 %"),
-    ("heat-4", 0.15, "from 15 %"),
-    ("heat-5", 0.35, "from 35 %"),
-];
-
-/// The class of a share.
-fn heat(share: f64) -> &'static str {
-    HEAT.iter().rev().find(|(_, from, _)| share >= *from).map_or("heat-0", |(class, ..)| class)
+/// The class of a share, in the style sheet.
+fn heat_class(share: f64) -> String {
+    format!("heat-{}", heat(share))
 }
 
 /// What the parts of the page are made of.

@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Write};
 
-use super::{Page, heat};
+use super::{Page, heat_class};
 use crate::html::page::Escaped;
 use crate::text::number::{percent, plural};
 use crate::text::{hottest, lines};
@@ -43,7 +43,7 @@ pub(super) fn loops_and_fields(out: &mut impl Write, page: &Page<'_>, group: &Gr
             match place.and_then(|place| part.field_shares.get(place)) {
                 Some(&share) => {
                     let share = of_group(share);
-                    write!(out, "<td class=\"number {}\">{}</td>", heat(share), percent(share))?;
+                    write!(out, "<td class=\"number {}\">{}</td>", heat_class(share), percent(share))?;
                 }
                 None => write!(out, "<td class=\"number\"></td>")?,
             }
