@@ -7,13 +7,17 @@ use slimline_report::text::{self, By, Limits, WIDTH};
 use slimline_report::view::Report;
 use slimline_report::{csv, html};
 
-use super::print;
+use super::{browse, print};
 use crate::cli::{self, ReportFormat};
 use crate::pipeline;
 use crate::region_profiles::NO_REGION_IN_SESSION;
 use crate::sources;
 
 pub(crate) fn run(options: &cli::Report) -> anyhow::Result<u8> {
+    if options.tui {
+        browse::check_terminal()?;
+        return browse::run(&told_by(options)?, by(options));
+    }
     let limits = Limits {
         rows: options.rows,
         share: options.percent_limit.map(|percent| percent / 100.0),
@@ -95,6 +99,18 @@ impl cli::Report {
         let input = cli::Input { session };
         let Limits { rows, share, wide, callers, full_head: verbose, .. } = Limits::default();
         let (by, format, percent_limit) = (cli::By::Group, ReportFormat::Text, share.map(|share| share * 100.0));
-        Self { input, by, format, rows, percent_limit, wide, per_process: false, callers, verbose, quality: false }
+        Self {
+            input,
+            by,
+            format,
+            rows,
+            percent_limit,
+            wide,
+            per_process: false,
+            callers,
+            verbose,
+            quality: false,
+            tui: false,
+        }
     }
 }
