@@ -1,4 +1,4 @@
-//! One view of the findings, shown as text, JSON or HTML, and written for other tools.
+//! One view of the findings, shown as text, JSON or HTML, browsed in a terminal, and written for other tools.
 //!
 //! Every form is made of the same [`view::Report`], so they can't disagree. No metric is computed here.
 
@@ -30,8 +30,11 @@ pub mod reuse;
 mod session_info;
 pub mod sharing;
 pub mod simulation;
+pub mod source;
+mod structure_map;
 pub mod svg;
 pub mod text;
+pub mod tui;
 pub mod view;
 
 pub use hooks::{followed_calls, unseen_calls};

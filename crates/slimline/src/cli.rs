@@ -424,6 +424,7 @@ Cells that are empty, ?, ??, - or N/A tell nothing.";
 #[command(after_help = "Examples:\n  \
         slimline report\n  \
         slimline report --by loop before.data\n  \
+        slimline report --tui                    browse it: data, fields, loops, source; h shows the keys\n  \
         slimline report --per-process run        run holds a session, or one for each rank\n  \
         slimline report --format html > report.html   one page for a browser, with the advice\n  \
         slimline report --format html run.trace > trace.html   of a trace: advice, caches, reuse, sharing and more\n  \
@@ -465,6 +466,9 @@ pub(crate) struct Report {
     /// Show instead how much of the time is resolved to objects and fields, and why the rest is not
     #[arg(long, conflicts_with_all = ["by", "callers"])]
     pub(crate) quality: bool,
+    /// Browse it in this terminal, from data to fields, loops and source; --by says what is shown first
+    #[arg(long, conflicts_with_all = ["format", "rows", "percent_limit", "wide", "per_process", "callers", "verbose", "quality"])]
+    pub(crate) tui: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

@@ -4,7 +4,8 @@ use std::collections::HashMap;
 use std::fs;
 use std::path::Path;
 
-use slimline_report::html::{Source, source_files};
+use slimline_report::html::source_files;
+use slimline_report::source::Source;
 use slimline_report::view::Report;
 use slimline_trace::regular_file::read_regular;
 
@@ -20,7 +21,8 @@ pub(crate) fn read(report: &Report) -> HashMap<String, Source> {
     source_files(report).into_iter().map(read_one).collect()
 }
 
-fn source(file: &Path, module: &Path) -> Source {
+/// A source file as it is on this machine; `module` was compiled of it, and is empty where that is not known.
+pub(crate) fn source(file: &Path, module: &Path) -> Source {
     // Another file of that name may be in this directory.
     if !file.is_absolute() {
         return Source::Unreadable("debug information tells only a relative path".to_owned());

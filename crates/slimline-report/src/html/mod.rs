@@ -15,5 +15,5 @@ mod table;
 mod trace;
 
 pub use self::regions::regions;
-pub use self::report::{Source, report, source_files};
+pub use self::report::{report, source_files};
 pub use self::trace::{Analysis, Finding, trace};

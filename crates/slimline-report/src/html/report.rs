@@ -16,9 +16,10 @@ use std::fmt::{self, Write};
 
 use slimline_trace::escape::command_line;
 
-pub use self::source::{Source, source_files};
+pub use self::source::source_files;
 use super::page::{self, Escaped};
 use super::table::Cell;
+use crate::source::Source;
 use crate::text::{Limits, told_apart};
 use crate::view::{Group, Report};
 

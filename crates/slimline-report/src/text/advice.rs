@@ -32,39 +32,69 @@ pub(super) fn write(out: &mut impl Write, report: &Report) -> fmt::Result {
     Ok(())
 }
 
-fn one(out: &mut impl Write, advice: &Advice, unit: WeightUnit) -> fmt::Result {
-    let mut title = String::new();
-    fold(&mut title, &plain(&advice.title), 2, 4)?;
-    writeln!(out, "{STRONG}{}{STRONG:#}", title.trim_end())?;
-    if let Some(position) = &advice.declared_at {
-        writeln!(out, "  {DIM}declared at {}:{}{DIM:#}", plain(&position.file), position.line)?;
-    }
-    fold(out, &plain(&advice.why), 2, 2)?;
+/// What there is to say of an advice, in the order in which it is read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Part {
+    /// What to do.
+    Title(String),
+    /// Where the structure is declared.
+    Declared(String),
+    /// A paragraph.
+    Told(String),
+    /// Lines of the new definitions.
+    Code(Vec<String>),
+    /// A paragraph apart from the code.
+    Lines(String),
+}
+
+/// A change that is advised.
+pub(crate) fn parts(advice: &Advice, unit: WeightUnit) -> Vec<Part> {
+    let mut parts = vec![Part::Title(plain(&advice.title))];
+    let declared = advice.declared_at.as_ref();
+    parts.extend(declared.map(|at| Part::Declared(format!("declared at {}:{}", plain(&at.file), at.line))));
+    parts.push(Part::Told(plain(&advice.why)));
     if let Some(predicted) = &advice.predicted {
-        let what = what_changes(unit);
-        let line = format!(
+        parts.push(Part::Told(format!(
             "Predicted: {} {} ({} to {}), {} cache lines touched by its loops; {}. Confidence: {}.",
             gain(predicted.cycles),
-            what,
+            what_changes(unit),
             gain(predicted.cycles_interval.low),
             gain(predicted.cycles_interval.high),
             gain(predicted.lines),
             plain(&predicted.method),
             advice.confidence,
-        );
-        fold(out, &line, 2, 2)?;
+        )));
     }
     if !advice.code.is_empty() {
-        writeln!(out)?;
-        for line in advice.code.lines() {
-            writeln!(out, "      {}", plain(line))?;
-        }
+        parts.push(Part::Code(advice.code.lines().map(plain).collect()));
     }
     if !advice.touched_lines.is_empty() {
-        writeln!(out)?;
         // Where only the walk changes, no field moves.
         let what = if advice.fields.is_empty() { "Lines that walk it" } else { "Lines that touch moved fields" };
-        fold(out, &format!("{what}: {}", plain(&advice.touched_lines.join(", "))), 2, 2)?;
+        parts.push(Part::Lines(format!("{what}: {}", plain(&advice.touched_lines.join(", ")))));
+    }
+    parts
+}
+
+fn one(out: &mut impl Write, advice: &Advice, unit: WeightUnit) -> fmt::Result {
+    for part in parts(advice, unit) {
+        match part {
+            Part::Title(title) => {
+                let mut folded = String::new();
+                fold(&mut folded, &title, 2, 4)?;
+                writeln!(out, "{STRONG}{}{STRONG:#}", folded.trim_end())?;
+            }
+            Part::Declared(at) => writeln!(out, "  {DIM}{at}{DIM:#}")?,
+            Part::Told(told) => fold(out, &told, 2, 2)?,
+            Part::Code(lines) => {
+                writeln!(out)?;
+                lines.iter().try_for_each(|line| writeln!(out, "      {line}"))?;
+            }
+            Part::Lines(told) => {
+                writeln!(out)?;
+                fold(out, &told, 2, 2)?;
+            }
+        }
     }
     Ok(())
 }

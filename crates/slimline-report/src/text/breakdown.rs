@@ -18,24 +18,15 @@ pub(super) fn write(
     limits: Limits,
 ) -> fmt::Result {
     heading(out, title)?;
-    let mut table = Rows::on_page(
-        &[Column::Number(cost), Column::Number(RANGE), Column::Number("samples"), Column::Text(""), Column::Text("")],
-        limits,
-    );
+    let mut table = Rows::on_page(&columns(cost), limits);
     let shown = rows.iter().take(limits.rows).take_while(|row| row.share >= floor);
     let mut written = 0;
     for row in shown {
-        table.push(vec![
-            percent(row.share),
-            range(row.share_interval),
-            count(row.samples),
-            // Of a path the end tells most, of a function or a type both ends.
-            match title {
-                "LINES" => shorten_path(&plain(&row.name), limits.columns(limits.width - 52)),
-                _ => shorten(&plain(&row.name), limits.columns(limits.width - 52)),
-            },
-            plain(&row.detail),
-        ]);
+        let mut cells = cells(row);
+        // Of a path the end tells most, of a function or a type both ends.
+        let shortened: fn(&str, usize) -> String = if title == "LINES" { shorten_path } else { shorten };
+        cells[3] = shortened(&cells[3], limits.columns(limits.width - 52));
+        table.push(cells);
         written += 1;
     }
     let rest: f64 = rows[written..].iter().map(|row| row.share).sum();
@@ -45,4 +36,14 @@ pub(super) fn write(
         table.push(vec![percent(rest), String::new(), count(samples), more, String::new()]);
     }
     table.write(out, 2)
+}
+
+/// Columns of [`cells`].
+pub(crate) fn columns(cost: &'static str) -> [Column<'static>; 5] {
+    [Column::Number(cost), Column::Number(RANGE), Column::Number("samples"), Column::Text(""), Column::Text("")]
+}
+
+/// A row of a breakdown: its name and its detail last.
+pub(crate) fn cells(row: &Row) -> Vec<String> {
+    vec![percent(row.share), range(row.share_interval), count(row.samples), plain(&row.name), plain(&row.detail)]
 }

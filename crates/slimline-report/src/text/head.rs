@@ -242,7 +242,8 @@ fn ends(bursts: &Bursts) -> Option<String> {
     Some(join(bursts.ends.iter().map(|end| format!("{} {}", end.name, percent(end.share)))))
 }
 
-fn lost(lost: &Lost) -> String {
+/// How much was lost, and of what.
+pub(crate) fn lost(lost: &Lost) -> String {
     let parts = [
         (lost.dropped, "sample dropped (ring full)", "samples dropped (ring full)"),
         (lost.throttled, "trigger held back", "triggers held back"),

@@ -4,10 +4,11 @@
 
 #[cfg(test)]
 pub(crate) mod a_run;
-mod advice;
-mod breakdown;
+pub(crate) mod advice;
+pub(crate) mod breakdown;
+pub(crate) mod cells;
 mod comparison;
-mod data;
+pub(crate) mod data;
 mod declared_layouts;
 pub(crate) mod full_trace;
 pub(crate) mod head;
@@ -23,7 +24,7 @@ pub(crate) mod reuse;
 pub(crate) mod served;
 pub(crate) mod sharing;
 pub(crate) mod simulation;
-mod table;
+pub(crate) mod table;
 mod unnamed;
 
 use std::collections::HashMap;
@@ -33,10 +34,11 @@ use anstyle::{AnsiColor, Style};
 use slimline_trace::escape::plain;
 
 pub(crate) use self::advice::{gain, what_changes};
-pub use self::comparison::{check, comparison};
-pub(crate) use self::data::{
-    about, braced, element, hottest, kind, line_range, lines, names, origin, threads, touched, without_data,
+pub(crate) use self::cells::{
+    about, braced, element, kind, line_range, lines, names, origin, threads, touched, without_data,
 };
+pub use self::comparison::{check, comparison};
+pub(crate) use self::data::hottest;
 pub use self::declared_layouts::declared_layouts;
 pub use self::full_trace::trace;
 pub(crate) use self::head::{samples as how_sampled, what_is_missing};
@@ -217,12 +219,19 @@ pub(crate) fn file_name(path: &str) -> String {
 /// Text folded at word ends: the first line behind `first` blanks, the others behind `indent`. A word that is longer
 /// than a line is cut where the line ends.
 pub(crate) fn fold(out: &mut impl Write, text: &str, first: usize, indent: usize) -> fmt::Result {
+    folded(text, WIDTH, first, indent).iter().try_for_each(|line| writeln!(out, "{line}"))
+}
+
+/// The same as lines of a page that is `width` columns wide; at least one column is left of it.
+pub(crate) fn folded(text: &str, width: usize, first: usize, indent: usize) -> Vec<String> {
+    let mut lines = Vec::new();
+    let longest = width.saturating_sub(indent.max(first)).max(1);
     for paragraph in text.split('\n') {
         let mut margin = first;
         let mut line = String::new();
-        for word in paragraph.split(' ').flat_map(|word| pieces(word, WIDTH - indent.max(first))) {
-            if !line.is_empty() && margin + line.chars().count() + 1 + word.chars().count() > WIDTH {
-                writeln!(out, "{:margin$}{line}", "")?;
+        for word in paragraph.split(' ').flat_map(|word| pieces(word, longest)) {
+            if !line.is_empty() && margin + line.chars().count() + 1 + word.chars().count() > width {
+                lines.push(format!("{:margin$}{line}", ""));
                 line.clear();
                 margin = indent;
             }
@@ -231,9 +240,9 @@ pub(crate) fn fold(out: &mut impl Write, text: &str, first: usize, indent: usize
             }
             line.push_str(word);
         }
-        writeln!(out, "{:margin$}{line}", "")?;
+        lines.push(format!("{:margin$}{line}", ""));
     }
-    Ok(())
+    lines
 }
 
 /// A word in pieces of at most `width` characters; in one where it is empty.

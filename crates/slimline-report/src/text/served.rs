@@ -74,6 +74,13 @@ pub(crate) fn levels(served: &Served, most: usize) -> String {
     told.collect::<Vec<_>>().join(", ")
 }
 
+/// What served it, and what else was true of the accesses.
+pub(crate) fn levels_and_others(served: &Served) -> String {
+    let told = [levels(served, usize::MAX), others(served)];
+    let told: Vec<&str> = told.iter().map(String::as_str).filter(|told| !told.is_empty()).collect();
+    told.join("; ")
+}
+
 /// `HitM 0.6 %, TLB miss 31.0 %`: what else was true of the accesses; empty where next to nothing was.
 pub(crate) fn others(served: &Served) -> String {
     let others = [

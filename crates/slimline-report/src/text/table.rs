@@ -7,14 +7,23 @@ use comfy_table::{Cell, CellAlignment, ContentArrangement, Table, presets};
 use super::{DIM, Limits, WIDTH};
 
 /// How a column is laid out.
-#[derive(Clone, Copy)]
-pub(super) enum Column<'a> {
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Column<'a> {
     /// Text, to the left, as wide as its content.
     Text(&'a str),
     /// Text, to the left, at most so many columns; longer text loses its middle.
     Shortened(&'a str, usize),
     /// Numbers, to the right.
     Number(&'a str),
+}
+
+impl<'a> Column<'a> {
+    /// What stands above it.
+    pub(crate) fn heading(self) -> &'a str {
+        match self {
+            Self::Text(heading) | Self::Shortened(heading, _) | Self::Number(heading) => heading,
+        }
+    }
 }
 
 /// A table that is filled row by row, then written.
@@ -114,7 +123,7 @@ impl<'a> Rows<'a> {
 }
 
 /// `std::vector<…>::push_back`: the ends of a long name tell more than its middle.
-pub(super) fn shorten(text: &str, width: usize) -> String {
+pub(crate) fn shorten(text: &str, width: usize) -> String {
     let length = text.chars().count();
     if length <= width {
         return text.to_owned();
@@ -126,7 +135,7 @@ pub(super) fn shorten(text: &str, width: usize) -> String {
 
 /// `name, file.c:7 < inner < outer`: of callers the innermost tell most, so the outer ones are cut, and of what they call for no more
 /// than half of the width is kept.
-pub(super) fn shorten_callers(text: &str, width: usize) -> String {
+pub(crate) fn shorten_callers(text: &str, width: usize) -> String {
     let Some((called, callers)) = text.find(" < ").map(|at| text.split_at(at)) else { return shorten(text, width) };
     let rest = width.saturating_sub(callers.chars().count());
     let called = shorten(called, rest.max(width / 2));

@@ -11,7 +11,8 @@ use std::time::Instant;
 
 use art::art;
 use browser::{BROKEN, Browser, LEVELS, PALE, View, WIDE};
-use slimline_report::html::{self, Source, source_files};
+use slimline_report::html::{self, source_files};
+use slimline_report::source::Source;
 use slimline_report::view::*;
 use slimline_trace::served::MemoryLevel;
 

@@ -2,6 +2,7 @@
 
 mod advise;
 mod annotate;
+mod browse;
 mod cargo;
 mod check;
 mod compile;

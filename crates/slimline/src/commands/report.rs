@@ -8,13 +8,17 @@ use slimline_report::view::Report;
 use slimline_report::{csv, html};
 use slimline_trace::stream::recording::is_recording;
 
-use super::{print, trace_page};
+use super::{browse, print, trace_page};
 use crate::cli::{self, ReportFormat};
 use crate::pipeline;
 use crate::region_profiles::NO_REGION_IN_SESSION;
 use crate::sources;
 
 pub(crate) fn run(options: &cli::Report) -> anyhow::Result<u8> {
+    if options.tui {
+        browse::check_terminal()?;
+        return browse::run(&told_by(options)?, by(options));
+    }
     let limits = Limits {
         rows: options.rows,
         share: options.percent_limit.map(|percent| percent / 100.0),
@@ -130,6 +134,7 @@ impl cli::Report {
             callers,
             verbose,
             quality: false,
+            tui: false,
         }
     }
 }

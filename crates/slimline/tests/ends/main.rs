@@ -1,6 +1,7 @@
 //! How every command ends where something is wrong: one clear line, the documented exit status, no panic, and no part
 //! of a session that looks whole.
 
+mod browsing;
 mod exporting;
 mod importing;
 mod outside;
@@ -9,4 +10,5 @@ mod reading;
 mod recording;
 mod scratch;
 mod signals;
+mod terminal;
 mod tree;

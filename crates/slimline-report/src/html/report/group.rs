@@ -8,9 +8,10 @@ use crate::html::bar;
 use crate::html::page::Escaped;
 use crate::html::structure_map::legend;
 use crate::html::table::{Cell, Column, Table};
-use crate::text::number::{RANGE, bytes, count, percent, range};
-use crate::text::served::{levels, mean_cycles, others};
-use crate::text::{about, element, kind, lines, threads};
+use crate::text::cells::objects;
+use crate::text::number::{RANGE, percent, range};
+use crate::text::served::{levels, levels_and_others, mean_cycles};
+use crate::text::{element, lines, threads};
 use crate::view::{Advice, Field, Group, Interval};
 
 /// Loops that a row of the table of fields names.
@@ -73,11 +74,8 @@ fn facts(out: &mut impl Write, page: &Page<'_>, group: &Group) -> fmt::Result {
     for (place, advice) in advice_of(page, group) {
         fact("advice", format!("<a href=\"#{}\">{}</a>", advice_id(place), Escaped(&advice.title)))?;
     }
-    if group.blocks > 0 {
-        let (objects, size) = (about(group, count(group.blocks)), about(group, bytes(group.bytes)));
-        let kind = kind(group);
-        let kind = if kind.is_empty() { String::new() } else { format!(" ({kind})") };
-        fact("objects", Escaped(&format!("{objects}{kind}, {size} in all")).to_string())?;
+    if let Some(objects) = objects(group) {
+        fact("objects", Escaped(&objects).to_string())?;
     }
     if let Some(place) = &group.allocated_at {
         let frames: Vec<String> = place.stack.iter().map(|frame| format!("<li>{}</li>", Escaped(frame))).collect();
@@ -90,9 +88,7 @@ fn facts(out: &mut impl Write, page: &Page<'_>, group: &Group) -> fmt::Result {
         fact("threads", Escaped(&threads(group, sharing)).to_string())?;
     }
     if let Some(served) = &group.served {
-        let told = [levels(served, usize::MAX), others(served)];
-        let told: Vec<&str> = told.iter().map(String::as_str).filter(|told| !told.is_empty()).collect();
-        fact("served by", Escaped(&told.join("; ")).to_string())?;
+        fact("served by", Escaped(&levels_and_others(served)).to_string())?;
     }
     writeln!(out, "</dl>")
 }

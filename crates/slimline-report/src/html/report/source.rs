@@ -6,8 +6,10 @@ use std::fmt::{self, Write};
 use super::Page;
 use crate::html::heat::heat;
 use crate::html::page::Escaped;
+use crate::source::Source;
+use crate::text::cells::accessed;
 use crate::text::number::{count, percent};
-use crate::text::{Limits, line_range, names};
+use crate::text::{Limits, line_range};
 use crate::view::{Line, Loop, Report};
 
 /// Most loops whose source is shown.
@@ -16,20 +18,6 @@ const MOST_LOOPS: usize = 24;
 const AROUND: u32 = 2;
 /// Loops of more lines show those alone that cost something or touch data.
 const LONG: u32 = 60;
-
-/// A source file as it was when the page was made.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Source {
-    /// Its text.
-    Text {
-        /// As it is now.
-        text: String,
-        /// Whether it was changed after the program was built, so that lines may not be those that were compiled.
-        is_newer: bool,
-    },
-    /// It could not be read, for this reason.
-    Unreadable(String),
-}
 
 /// The source files that [`super::report`] shows lines of, costliest first, each with the path of a program or library that was compiled of it.
 pub fn source_files(report: &Report) -> Vec<(String, String)> {
@@ -71,12 +59,7 @@ fn one(out: &mut impl Write, page: &Page<'_>, file: &str, source: Option<&Source
         page.report.lines.iter().filter(|line| line.file == file).map(|line| (line.line, line)).collect();
     writeln!(out, "<h3>{}</h3>", Escaped(file))?;
     let (text, notice) = match source {
-        Some(Source::Text { text, is_newer: false }) => (Some(text), None),
-        Some(Source::Text { text, is_newer: true }) => {
-            let told = "It was changed after the program was built: what is shown may not be what was compiled.";
-            (Some(text), Some(told.to_owned()))
-        }
-        Some(Source::Unreadable(why)) => (None, Some(format!("It could not be read: {why}."))),
+        Some(source) => (source.text(), source.notice()),
         None => (None, Some("It was not read.".to_owned())),
     };
     if let Some(notice) = notice {
@@ -147,17 +130,7 @@ fn shown_lines(report: &Report, file: &str, of_file: &BTreeMap<u32, &Line>) -> B
 
 /// `bodies {x vx}`
 fn touches(page: &Page<'_>, line: &Line) -> String {
-    /// What a line names of a structure; it may go through all of it.
-    const MOST_FIELDS: usize = 8;
-    let parts = line.groups.iter().filter_map(|part| Some((page.group(part.id)?, &part.fields)));
-    let parts = parts.map(|(group, fields)| {
-        let name = names(group);
-        let mut named: Vec<String> = fields.iter().take(MOST_FIELDS).map(|&at| name(at)).collect();
-        if fields.len() > named.len() {
-            named.push(format!("+{}", fields.len() - named.len()));
-        }
-        let fields = if group.fields.len() < 2 { String::new() } else { format!(" {{{}}}", named.join(" ")) };
-        format!("{}{}", page.name(group), Escaped(&fields))
-    });
+    let parts = accessed(line, |id| page.group(id));
+    let parts = parts.iter().map(|(group, fields)| format!("{}{}", page.name(group), Escaped(fields)));
     parts.collect::<Vec<_>>().join(", ")
 }

@@ -4,9 +4,10 @@ use std::fmt::{self, Write};
 
 use crate::html::bar;
 use crate::html::page::{self, Escaped};
-use crate::html::structure_map::{Block, Map, What, legend};
+use crate::html::structure_map::legend;
 use crate::html::table::{Cell, Column, Table};
 use crate::relayout::{AdvisedRow, FieldRow, PredictedRow, RelayoutReport, StructureRow, TriedRow};
+use crate::structure_map::{Block, Map, What};
 use crate::text::gain;
 use crate::text::number::{percent, plural};
 use crate::text::relayout::{METHOD, layout_words, ratio, replayed, unnamed, what_it_is};
