@@ -168,7 +168,6 @@ impl<'a> Patching<'a> {
             self.edits.replace(file, (spot.offset, spot.end()), array);
             return Ok(false);
         }
-        let refused = || self.refuse(use_, "the macro in which this member is named does not name the element, too");
         let is_plain = |place: Place| place.spelled == place.expanded;
         let (file, name) = self.token(member.name)?;
         let begin = match (is_plain(member.begin), is_plain(member.name)) {
@@ -181,7 +180,9 @@ impl<'a> Patching<'a> {
             {
                 member.begin.spelled
             }
-            _ => return Err(refused()),
+            _ => {
+                return Err(self.refuse(use_, "the macro in which this member is named does not name the element, too"));
+            }
         };
         let operator = self.source(file).member_operator(name.offset).map(|(at, operator)| (at, operator.len()));
         let Some((at, length)) = operator.filter(|_| begin.file == Some(file) && begin.offset < name.offset) else {
