@@ -85,11 +85,40 @@ const WITH_VALUE: [&str; 16] = [
     "-Xpreprocessor",
 ];
 /// Those that say nothing of it.
-const WITH_OTHER_VALUE: [&str; 14] =
-    ["-o", "-MF", "-MT", "-MQ", "-MJ", "-L", "-l", "-T", "-u", "-z", "-Xlinker", "-Xassembler", "-mllvm", "-arch"];
+const WITH_OTHER_VALUE: [&str; 15] = [
+    "-o",
+    "-MF",
+    "-MT",
+    "-MQ",
+    "-MJ",
+    "-L",
+    "-l",
+    "-T",
+    "-u",
+    "-z",
+    "-Xlinker",
+    "-Xassembler",
+    "-mllvm",
+    "-arch",
+    "-dumpdir",
+];
 /// How options begin that say what is made of it.
-const OUTPUTS: [&str; 12] =
-    ["-c", "-S", "-E", "-M", "-o", "-g", "-W", "-save-temps", "-flto", "-l", "-###", crate::driver::VALUES_ARGUMENT];
+const OUTPUTS: [&str; 14] = [
+    "-c",
+    "-S",
+    "-E",
+    "-M",
+    "-o",
+    "-g",
+    "-Wl,",
+    "-Wa,",
+    "-Wp,-M",
+    "-save-temps",
+    "-flto",
+    "-l",
+    "-###",
+    crate::driver::VALUES_ARGUMENT,
+];
 
 impl CompileCommand {
     /// Of a compiler's arguments, without itself; C++ where it is a compiler of that.
@@ -138,7 +167,9 @@ impl CompileCommand {
     /// Of a compiler's words, that itself first.
     fn of_words(directory: PathBuf, file: PathBuf, words: &[String]) -> Self {
         let options = words.iter().position(|word| word.starts_with('-')).unwrap_or(words.len());
-        let is_cpp = words[..options].iter().any(|word| word.ends_with("++") || word.contains("++-"));
+        let name = |word: &String| word.rsplit('/').next().unwrap_or_default().to_owned();
+        // `ccache g++`, `clang++-19`.
+        let is_cpp = words[..options].iter().map(name).any(|name| name.contains("++"));
         Self::new(directory, file, &words[options..], is_cpp)
     }
 
@@ -333,22 +364,23 @@ mod tests {
             "-MD",
             "-MF",
             "a.d",
-            "-Wall",
+            "-Wno-error",
+            "-Wl,-z,now",
             "-c",
             "a.cc",
             "-o",
             "a.o",
         ]);
         let command = CompileCommand::of_words("/src".into(), "a.cc".into(), &words);
-        assert_eq!(command.arguments, ["--driver-mode=g++", "-O2", "-Iinclude", "-D", "A=1"]);
+        assert_eq!(command.arguments, ["--driver-mode=g++", "-O2", "-Iinclude", "-D", "A=1", "-Wno-error"]);
         assert!(command.is_cpp());
     }
 
     #[test]
     fn recorded_command_lines_are_read() {
-        let producer = "Debian clang version 19.1.7 (3~deb12u1) /usr/lib/llvm-19/bin/clang -### -g -DNAME=a\\ b one.c two.c -o all";
+        let producer = "Debian clang version 19.1.7 (3~deb12u1) /usr/lib/llvm-19/bin/clang -### -g -D NAME=a\\ b one.c two.c -o all -dumpdir all-";
         let command = CompileCommand::of_producer("/src".into(), "one.c".into(), producer).unwrap();
-        assert_eq!((command.arguments, command.path()), (strings(&["-DNAME=a b"]), PathBuf::from("/src/one.c")));
+        assert_eq!((command.arguments, command.path()), (strings(&["-D", "NAME=a b"]), PathBuf::from("/src/one.c")));
         assert_eq!(
             CompileCommand::of_producer("/".into(), "a.c".into(), "Debian clang version 19.1.7 (3~deb12u1)"),
             None

@@ -6,6 +6,8 @@ use crate::tree::{Node, Place};
 /// Functions that handle memory as a whole, whatever is in it.
 pub(crate) const TAKES_WHOLE: [&str; 9] =
     ["memset", "memcpy", "memmove", "bzero", "bcopy", "realloc", "qsort", "bsearch", "pthread_create"];
+/// Those that copy what is in it, from one of their first two arguments to the other.
+pub(crate) const COPIES: [&str; 3] = ["memcpy", "memmove", "bcopy"];
 /// Those for which bytes mean something.
 pub(crate) const TAKES_BYTES: [&str; 13] = [
     "fwrite", "fread", "write", "read", "pwrite", "pread", "send", "recv", "sendto", "recvfrom", "memcmp", "mmap",

@@ -48,11 +48,16 @@ impl Edits {
         self.add(file, Edit { start, end, text: text.into(), purpose: start });
     }
 
-    /// Adds all of others, whose changes are inside those that are there.
-    pub fn extend(&mut self, others: &Self) {
+    /// These and others, of another structure.
+    ///
+    /// # Errors
+    /// They overlap: in which file, at which byte.
+    pub fn with(&self, others: &Self) -> Result<Self, (FileId, usize)> {
+        let mut both = self.clone();
         for (&file, edits) in &others.of {
-            edits.iter().for_each(|edit| self.add(file, edit.clone()));
+            edits.iter().for_each(|edit| both.add(file, edit.clone()));
         }
+        both.conflict().map_or(Ok(both), |conflict| Err((conflict.file, conflict.offset)))
     }
 
     /// The files that change.

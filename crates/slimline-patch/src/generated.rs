@@ -94,6 +94,10 @@ impl Patching<'_> {
     pub(crate) fn generate(&mut self, code: &str, headers: &[&str]) -> Result<(), Refusal> {
         let definition = &self.found.definition;
         let (file, source) = (definition.file, self.found.source());
+        let is_theirs = self.declares_allocators();
+        let own = is_theirs.then(|| with_builtins(code));
+        let code = own.as_deref().unwrap_or(code);
+        let headers = if is_theirs { &[][..] } else { headers };
         let missing: Vec<String> = headers
             .iter()
             .filter(|header| !source.text.lines().any(|line| includes(line, header)))
@@ -118,6 +122,42 @@ impl Patching<'_> {
         self.edits.insert(file, at, format!("\n{behind}\n{}", code.trim_end()), at);
         Ok(())
     }
+}
+
+impl Patching<'_> {
+    /// Whether the program itself declares the functions that code calls: some do in other ways than the headers, which can't be included then.
+    fn declares_allocators(&self) -> bool {
+        let all = self.program.units.iter().flat_map(|unit| &unit.tree.inner);
+        all.into_iter().any(|node| {
+            let is_one = node.kind == "FunctionDecl" && BUILTINS.contains(&node.name.as_str());
+            is_one && node.place.expanded.file.is_some()
+        })
+    }
+}
+
+/// Functions that compilers have names of their own for.
+const BUILTINS: [&str; 5] = ["malloc", "calloc", "free", "memset", "memcpy"];
+
+/// Code that needs no header.
+fn with_builtins(code: &str) -> String {
+    let is_of_name = |c: char| c.is_alphanumeric() || c == '_';
+    let mut out = String::with_capacity(code.len());
+    let mut rest = code;
+    while let Some(first) = rest.chars().next() {
+        let length = match is_of_name(first) {
+            true => rest.find(|c| !is_of_name(c)).unwrap_or(rest.len()),
+            false => first.len_utf8(),
+        };
+        let (word, behind) = rest.split_at(length);
+        match word {
+            "NULL" => out.push('0'),
+            "size_t" => out += "__SIZE_TYPE__",
+            word if BUILTINS.contains(&word) => out += &format!("__builtin_{word}"),
+            word => out += word,
+        }
+        rest = behind;
+    }
+    out
 }
 
 /// Whether a line includes a header, by its name in C or in C++.
@@ -157,6 +197,14 @@ fn last_include(source: &Source, before: usize) -> Option<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn code_needs_no_header_where_a_program_declares_what_it_calls() {
+        assert_eq!(
+            with_builtins("size_t n; a = node_malloc(n) ? malloc(n) : NULL;"),
+            "__SIZE_TYPE__ n; a = node_malloc(n) ? __builtin_malloc(n) : 0;"
+        );
+    }
 
     #[test]
     fn headers_go_behind_those_of_the_same_branch() {

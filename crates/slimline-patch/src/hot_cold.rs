@@ -137,9 +137,11 @@ impl Patching<'_> {
             let equals = source.tokens(left_end, literal).ok_or_else(refused)?;
             let [equals] = equals.as_slice() else { return Err(refused()) };
             let named = source.tokens(literal, list).ok_or_else(refused)?;
-            let name =
-                named.iter().rev().find(|token| found.names[use_.unit].is_own(token.text)).ok_or_else(refused)?;
-            let is_tag = name.text == found.definition.tag;
+            let is_name =
+                |at: &usize| named[*at].is(&found.definition.tag) || found.names[use_.unit].is_own(named[*at].text);
+            let at = (0..named.len()).rev().find(is_name).ok_or_else(refused)?;
+            let name = named[at];
+            let is_tag = at > 0 && named[at - 1].is("struct");
             let new = if is_tag { whole.clone() } else { found.new_name(&format!("{}_literal", name.text)) };
             let (equals, name) = ((equals.start, equals.end), (name.start, name.end));
             if !is_tag {

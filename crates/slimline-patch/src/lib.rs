@@ -168,7 +168,7 @@ impl<'a> Found<'a> {
             let record = declared.as_ref().map(|declared| declared.node);
             let fields = record.iter().flat_map(|record| record.inner.iter().filter(|inner| inner.kind == "FieldDecl"));
             let of_unit = OfUnit {
-                names: Names::of(&definition.tag),
+                names: Names::of(&definition.tag, unit.is_cpp),
                 record: record.map_or("", |record| record.id.as_str()),
                 fields: fields.enumerate().map(|(number, field)| (field.id.as_str(), number)).collect(),
                 sources: &program.sources,
@@ -291,7 +291,7 @@ impl<'a> Patching<'a> {
             What::Unknown(what) => format!("this use of it is not understood ({what})"),
             What::Cast(other) => format!("a pointer to it is taken for another type here ({other})"),
             What::Bytes(function) => format!("{function} reads or writes it as bytes"),
-            What::External(function) => format!("{function}, which gets it, is defined in no source that is compiled"),
+            What::External(name) => format!("{name} is defined in no source that is compiled"),
             What::Inside { is_union: true } => "it is a member of a union".to_owned(),
             What::Adopted(Some(function)) => format!("what {function} gives is taken for it"),
             What::Adopted(None) => "a pointer to anything is taken for one to it".to_owned(),

@@ -34,18 +34,22 @@ pub(crate) struct Names {
     pointers: FxHashMap<String, usize>,
     /// Those of other types that are made of it.
     others: FxHashMap<String, Relation>,
+    /// Whether it has no tag.
+    is_tagless: bool,
 }
 
 /// What says nothing of which type it is.
-const QUALIFIERS: [&str; 10] =
-    ["const", "volatile", "restrict", "__restrict", "__restrict__", "struct", "class", "typename", "enum", "_Atomic"];
+const QUALIFIERS: [&str; 7] = ["const", "volatile", "restrict", "__restrict", "__restrict__", "typename", "_Atomic"];
+/// What stands before a tag.
+const KEYWORDS: [&str; 4] = ["struct", "class", "union", "enum"];
 
 impl Names {
-    /// Of a structure of that tag, which may be empty.
-    pub(crate) fn of(tag: &str) -> Self {
-        let mut names = Self::default();
+    /// Of a structure of that tag, which may be empty. In C a tag is one behind its keyword only: other types may have the same name.
+    pub(crate) fn of(tag: &str, is_cpp: bool) -> Self {
+        let mut names = Self { is_tagless: tag.is_empty(), ..Self::default() };
         if !tag.is_empty() {
-            names.own.insert(tag.to_owned());
+            names.own.extend([format!("struct {tag}"), format!("class {tag}")]);
+            names.own.extend(is_cpp.then(|| tag.to_owned()));
         }
         names
     }
@@ -58,7 +62,11 @@ impl Names {
     /// A name for the structure, so many pointers away.
     pub(crate) fn alias(&mut self, name: &str, pointers: usize) {
         match pointers {
-            0 => drop(self.own.insert(name.to_owned())),
+            0 => {
+                self.own.insert(name.to_owned());
+                // So clang calls one that has no tag where it gets a name.
+                self.own.extend(self.is_tagless.then(|| format!("struct {name}")));
+            }
             _ => drop(self.pointers.insert(name.to_owned(), pointers)),
         }
     }
@@ -126,7 +134,7 @@ impl Names {
     }
 }
 
-/// Names and marks of a type's text, without qualifiers and scopes; `(unnamed struct at a.c:3:1)` is nothing.
+/// Names and marks of a type's text, without qualifiers and scopes, tags with their keyword; `(unnamed struct at a.c:3:1)` is nothing.
 fn words(text: &str) -> Vec<&str> {
     let mut words: Vec<&str> = Vec::new();
     let mut rest = text;
@@ -140,8 +148,18 @@ fn words(text: &str) -> Vec<&str> {
             }
             false => first.len_utf8(),
         };
-        let (word, behind) = rest.split_at(length);
-        rest = behind;
+        let (mut word, behind) = rest.split_at(length);
+        if let Some(tag) = behind.strip_prefix(' ').filter(|_| KEYWORDS.contains(&word)) {
+            let tag_length = tag.find(|c| !is_of_name(c)).unwrap_or(tag.len());
+            // A tag in a scope has no keyword that matters: that is C++.
+            if tag_length > 0 && !tag[tag_length..].starts_with("::") {
+                word = &rest[..length + 1 + tag_length];
+            } else {
+                rest = tag;
+                continue;
+            }
+        }
+        rest = &rest[word.len()..];
         if rest.starts_with("::") {
             rest = &rest[2..];
         } else if !word.trim().is_empty() && !QUALIFIERS.contains(&word) {
@@ -157,7 +175,7 @@ mod tests {
 
     #[test]
     fn types_are_related_to_the_structure() {
-        let mut names = Names::of("node");
+        let mut names = Names::of("node", true);
         names.declare("node_t", "struct node");
         names.declare("np", "node_t *");
         names.declare("table", "np[10]");
@@ -183,5 +201,21 @@ mod tests {
         for (text, relation) in all {
             assert_eq!(names.relation(text), relation, "{text}");
         }
+    }
+
+    /// As in `typedef struct tree { … } *tree;`.
+    #[test]
+    fn a_pointer_may_be_called_as_the_tag_is() {
+        let mut names = Names::of("tree", false);
+        names.alias("tree", 1);
+        let relation = |text| names.relation(text);
+        assert_eq!(
+            (relation("struct tree"), relation("tree"), relation("tree *")),
+            (Relation::Value, Relation::Pointer, Relation::Deeper)
+        );
+        assert_eq!((relation("enum tree"), relation("struct tree *")), (Relation::None, Relation::Pointer));
+        let mut names = Names::of("", false);
+        names.alias("neuron", 0);
+        assert_eq!((names.relation("struct neuron *"), names.relation("neuron")), (Relation::Pointer, Relation::Value));
     }
 }

@@ -64,6 +64,9 @@ impl Definition {
         if node.begin.is_in_macro || node.end.is_in_macro || node.begin.spelled != node.begin.expanded {
             return fault(node.begin.expanded.offset, "its definition is made by a macro");
         }
+        if node.inner.iter().any(|inner| LAID_OUT.contains(&inner.kind.as_str())) {
+            return fault(start, "its layout is declared by an attribute or a pragma");
+        }
         let close = node.end.spelled.offset;
         let Some(tokens) = source.tokens(start, source.text.len()) else { return fault(start, NOT_READ) };
         let Some(open) = tokens.iter().position(|token| token.is("{")).filter(|at| tokens[*at].start < close) else {
@@ -213,6 +216,9 @@ fn statement_end(source: &Source, declaration: &Declaration) -> Option<usize> {
     tokens.last().filter(|last| last.is(";")).map(|last| last.end)
 }
 
+/// Attributes that say where fields are.
+const LAID_OUT: [&str; 5] =
+    ["PackedAttr", "MaxFieldAlignmentAttr", "AlignedAttr", "MSStructAttr", "RandomizeLayoutAttr"];
 const NOT_READ: &str = "its definition is not understood";
 
 /// The tokens of the statement that begins at a byte, up to its semicolon.

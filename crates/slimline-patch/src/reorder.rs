@@ -37,6 +37,11 @@ impl Patching<'_> {
                     }
                     has_calloc |= self.align_allocation(allocation, align.unwrap_or_default())?;
                 }
+                What::Allocation(allocation) if is_moved && !allocation.is_of_whole => {
+                    return Err(
+                        self.refuse(use_, "how much is allocated is not understood: something may be behind it")
+                    );
+                }
                 What::Inside { .. } if align.is_some() => {
                     return Err(
                         self.refuse(use_, "it is a member of another structure, which would have to be aligned, too")
@@ -49,6 +54,10 @@ impl Patching<'_> {
         let (file, source) = (definition.file, found.source());
         let attribute = align.filter(|_| !found.is_cpp).map(|bytes| format!("_Alignas({bytes}) ")).unwrap_or_default();
         if is_moved {
+            let open = definition.fields.iter().position(|field| field.type_text.ends_with("[]"));
+            if open.is_some_and(|open| order.last() != Some(&open)) {
+                return Err(found.refusal(definition.start, "its last member is an array without a length"));
+            }
             let (Some(first), Some(last)) = (definition.declarations.first(), definition.declarations.last()) else {
                 return Ok(());
             };

@@ -8,7 +8,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use crate::allocation::{self, Allocation};
 use crate::flows::{Flow, Flows, Origin};
 use crate::names::{Names, Relation};
-use crate::source::Source;
+use crate::source::{Source, Token};
 use crate::tree::{Node, Place, Spot};
 
 /// A use, and where.
@@ -58,7 +58,7 @@ pub(crate) enum What {
     Bytes(String),
     /// A pointer to anything becomes one to it.
     Adopted(Option<String>),
-    /// A function that is defined nowhere here takes or gives pointers to it.
+    /// A function or variable that has to do with it is defined nowhere here.
     External(String),
     /// `new` or `delete`.
     New,
@@ -139,9 +139,9 @@ pub(crate) struct Variable {
 pub(crate) struct Uses {
     pub(crate) all: Vec<Use>,
     pub(crate) flows: Flows,
-    /// Functions that are defined.
+    /// Functions and variables that are defined.
     defined: FxHashSet<String>,
-    /// Those that are called or named with pointers to the structure, and where.
+    /// Those that are called, or named with pointers to the structure, and where.
     asked: Vec<(String, Spot, usize)>,
     /// By function: from which others it is called, and whether it may be several times there. None where it is called by something else.
     calls: FxHashMap<String, Vec<Option<(String, bool)>>>,
@@ -328,6 +328,11 @@ impl<'n> Walk<'_, 'n> {
             false => format!("{}:{}", self.unit, node.id),
         };
         self.uses.flows.variable(self.unit, &node.id, &key);
+        if node.storage != "extern" || node.inner.iter().any(|inner| inner.kind.ends_with("Expr")) {
+            self.uses.defined.insert(node.name.clone());
+        } else if relation != Relation::None {
+            self.uses.asked.push((node.name.clone(), node.place.expanded, self.unit));
+        }
         let value = node.inner.iter().find(|inner| !inner.kind.ends_with("Attr"));
         if relation == Relation::Pointer
             && let Some(value) = value
@@ -384,9 +389,11 @@ impl<'n> Walk<'_, 'n> {
                     end.end() + rest.find([';', '\n']).unwrap_or(rest.len())
                 });
                 let tokens = source.and_then(|source| source.tokens(start.offset, line));
-                if tokens
-                    .is_none_or(|tokens| tokens.iter().any(|token| self.names.relation(token.text) != Relation::None))
-                {
+                let is_its = |pair: &[Token<'_>]| {
+                    let names = [pair[1].text.to_owned(), format!("{} {}", pair[0].text, pair[1].text)];
+                    names.iter().any(|name| self.names.relation(name) != Relation::None)
+                };
+                if tokens.is_none_or(|tokens| tokens.windows(2).any(is_its)) {
                     self.tell(What::Offset, node.begin);
                 }
             }
@@ -498,6 +505,8 @@ impl<'n> Walk<'_, 'n> {
             let what = match callee.name.as_str() {
                 "free" => What::Free(place),
                 name if allocation::TAKES_BYTES.contains(&name) => What::Bytes(name.to_owned()),
+                // What is copied to somewhere else is bytes.
+                name if allocation::COPIES.contains(&name) && !self.copies_it(node) => What::Bytes(name.to_owned()),
                 name if allocation::TAKES_WHOLE.contains(&name) => What::Escape(Some(name.to_owned())),
                 name if allocation::PRINTS.contains(&name) => continue,
                 // Without a prototype nothing tells what it takes.
@@ -516,6 +525,12 @@ impl<'n> Walk<'_, 'n> {
             }
             self.tell(what, argument.begin);
         }
+    }
+
+    /// Whether both places of a copy are of the structure.
+    fn copies_it(&self, call: &Node) -> bool {
+        let places = call.inner.iter().skip(1).take(2);
+        places.into_iter().all(|place| matches!(self.relation(place.uncast()), Relation::Pointer | Relation::Array))
     }
 
     fn cast(&mut self, node: &'n Node, to: Relation) {

@@ -42,9 +42,27 @@ fn what_needs_the_layout_is_told_with_its_line() {
             Change::Reorder,
             "void take(struct node *);",
             "take(n);",
-            "a.c:9: take, which gets it, is defined in no source that is compiled",
+            "a.c:9: take is defined in no source that is compiled",
         ),
         (Change::Reorder, "union any { struct node n; long l; };", "", "a.c:6: it is a member of a union"),
+        (
+            Change::Reorder,
+            "extern struct node first;",
+            "first.a++;",
+            "a.c:6: first is defined in no source that is compiled",
+        ),
+        (
+            Change::Reorder,
+            "",
+            "char bytes[99]; memcpy(bytes, n, sizeof *n);",
+            "a.c:9: memcpy reads or writes it as bytes",
+        ),
+        (
+            Change::Reorder,
+            "",
+            "n = malloc(sizeof *n + 9);",
+            "a.c:9: how much is allocated is not understood: something may be behind it",
+        ),
         (Change::Align(64), "", "n = realloc(n, 2 * sizeof *n);", "a.c:9: realloc can't align it"),
         (
             HOT_COLD,
@@ -121,5 +139,25 @@ fn headers_are_changed_once() {
         };
         let diff = check(directory.path(), &["one.c", "two.c"], &[], &wanted("item", change, &parts));
         assert!(diff.contains("a/a.h"), "{diff}");
+    }
+}
+
+/// Programs of former times declare `malloc` themselves, and have it in macros.
+#[test]
+fn a_program_s_own_declarations_stay() {
+    let directory = tempfile::tempdir().unwrap();
+    let source = "int printf(const char *, ...);\nextern void *malloc(unsigned long);\n#define NIL ((tree) 0)\n\
+                  #define NEW(t) { t = (tree) malloc(sizeof(*t)); t->left = t->right = NIL; }\n#define NOTE(t) ((*(t)).note)\n\
+                  typedef struct tree { long key; char note[40]; struct tree *left, *right; } *tree;\n\
+                  int main(void) {\n    tree a, b;\n    NEW(a)\n    NEW(b)\n    a->key = b->key = 7, a->left = b;\n    \
+                  NOTE(a->left)[0] = 'x', NOTE(b)[1] = 0;\n    printf(\"%s %ld\\n\", NOTE(b), a->left->key);\n    return a->right != NIL;\n}\n";
+    for change in [HOT_COLD, Change::HotCold { is_pool: true }, Change::Pool] {
+        fs::write(directory.path().join("a.c"), source).unwrap();
+        let parts: &[&[&str]] = match change {
+            Change::Pool => &[&["key", "note", "left", "right"]],
+            _ => &[&["key", "left", "right"], &["note"]],
+        };
+        let diff = check(directory.path(), &["a.c"], &[], &wanted("tree", change, parts));
+        assert!(diff.contains("__builtin_malloc") && !diff.contains("+#include"), "{diff}");
     }
 }
