@@ -2,14 +2,14 @@
 
 use std::fmt::{self, Write};
 
-use slimline_trace::escape::plain;
+use slimline_trace::escape::{plain, shell_word};
 
 use super::advice::gain;
 use super::number::{bytes, count, percent, plural, plural_of};
 use super::simulation::access_trace;
 use super::table::{Column, Rows};
 use super::{STRONG, fold, heading};
-use crate::relayout::{AdvisedRow, PredictedRow, RelayoutReport, StructureRow, TriedRow};
+use crate::relayout::{AdvisedRow, PatchReport, PredictedRow, RelayoutReport, StructureRow, TriedRow};
 
 /// Lines that are named.
 const MOST_LINES: usize = 12;
@@ -56,11 +56,35 @@ pub fn relayout(out: &mut impl Write, report: &RelayoutReport) -> fmt::Result {
         heading(out, "ALL OF IT")?;
         fold(out, &predicted(&together), 2, 2)?;
     }
+    if let Some(made) = &report.patch {
+        heading(out, "PATCH")?;
+        patch(out, made)?;
+    }
     writeln!(out)?;
     let method = "Time is that of a core which waits for a miss unless another one is under way or it is a stream's, 2.5 cycles for each \
                   access and 4000 for the first to a page. The interval is from a program that computes much and whose misses all overlap \
                   to one that computes little and waits for each. Layouts were made of the run that they are judged by.";
     fold(out, method, 2, 2)
+}
+
+/// What of it the program's sources are patched for, and how the patch is applied.
+fn patch(out: &mut impl Write, made: &PatchReport) -> fmt::Result {
+    for of in &made.structures {
+        let line = match &of.refused {
+            Some(why) => format!("{}: not patched. {}.", plain(&of.structure), plain(why)),
+            None => format!("{}: patched.", plain(&of.structure)),
+        };
+        fold(out, &line, 2, 4)?;
+    }
+    if made.structures.is_empty() {
+        writeln!(out, "  Nothing is advised that could be patched.")?;
+    }
+    if let Some(file) = &made.file {
+        let files = plural(made.files, "source");
+        writeln!(out, "  {files} changed, which clang takes; nothing was run. To apply it:")?;
+        writeln!(out, "      patch -p1 -d {} < {}", shell_word(&made.directory), shell_word(file))?;
+    }
+    Ok(())
 }
 
 fn one(out: &mut impl Write, of: &StructureRow, advice: &AdvisedRow) -> fmt::Result {
@@ -152,7 +176,7 @@ fn tried(out: &mut impl Write, of: &StructureRow, advised: &TriedRow) -> fmt::Re
 mod tests {
     use super::super::a_run;
     use super::*;
-    use crate::relayout::{FieldRow, PatternRow, RELAYOUT_SCHEMA};
+    use crate::relayout::{FieldRow, PatchedRow, PatternRow, RELAYOUT_SCHEMA};
 
     fn predicted_row(time_ratio: f64) -> PredictedRow {
         PredictedRow {
@@ -214,6 +238,10 @@ mod tests {
     }
 
     fn text(structures: Vec<StructureRow>, together: Option<PredictedRow>) -> String {
+        text_with(structures, together, None)
+    }
+
+    fn text_with(structures: Vec<StructureRow>, together: Option<PredictedRow>, patch: Option<PatchReport>) -> String {
         let report = RelayoutReport {
             schema: RELAYOUT_SCHEMA,
             trace: a_run::trace(),
@@ -223,6 +251,7 @@ mod tests {
             unknown_share: 1.0 - structures.iter().map(|of| of.share).sum::<f64>().min(1.0),
             structures,
             together,
+            patch,
         };
         let mut out = String::new();
         relayout(&mut out, &report).unwrap();
@@ -240,5 +269,25 @@ mod tests {
         let text = text(vec![structure("struct one", 0.875)], None);
         assert!(text.contains("\nADVICE\n  No change of layout is worth advising here.\n"), "{text}");
         assert!(text.contains("\nLEAVE ALONE\n  struct one (87.5 % of the time): it has a single field.\n"), "{text}");
+    }
+
+    #[test]
+    fn it_is_said_how_a_patch_is_applied() {
+        let row = |structure: &str, refused: Option<&str>| PatchedRow {
+            structure: structure.to_owned(),
+            refused: refused.map(str::to_owned),
+        };
+        let rows = vec![row("struct body", None), row("struct star", Some("sky.c:12: all of it is copied"))];
+        let patch = PatchReport {
+            file: Some("sky change.diff".to_owned()),
+            directory: "/src/sky".to_owned(),
+            files: 2,
+            structures: rows,
+        };
+        let text = text_with(vec![advised("struct body", 0.5), advised("struct star", 0.25)], None, Some(patch));
+        let expected = "\nPATCH\n  struct body: patched.\n  struct star: not patched. sky.c:12: all of it is copied.\n  \
+                        2 sources changed, which clang takes; nothing was run. To apply it:\n      \
+                        patch -p1 -d /src/sky < 'sky change.diff'\n";
+        assert!(text.contains(expected), "{text}");
     }
 }
