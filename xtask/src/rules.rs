@@ -27,6 +27,7 @@ const DEPENDENCIES: &[(&str, &[&str])] = &[
     ),
     ("slimline-layout", &[]),
     ("slimline-learn", &[]),
+    ("slimline-patch", &["slimline-instrument"]),
     ("slimline-simulate", &[]),
     ("slimline-tidy", &[]),
     (
@@ -51,6 +52,7 @@ const DEPENDENCIES: &[(&str, &[&str])] = &[
             "slimline-analyze",
             "slimline-simulate",
             "slimline-layout",
+            "slimline-patch",
             "slimline-regions",
             "slimline-report",
         ],

@@ -6,6 +6,8 @@
 //! - [`cargo`]: cargo with rustcs that have it behind them.
 //! - [`gcc`]: gcc, g++ and gfortran, whose calls of hooks become such records: the slower way.
 //! - `directives`: pragmas of a source that say what is watched, and where regions are.
+//! - [`syntax`]: what clang says of a source without compiling it.
+//! - [`tokens`]: what of a source of C or C++ is code.
 //! - `naming`: which variable, type and member an access is of, from debug information.
 
 pub mod cargo;
@@ -15,3 +17,5 @@ pub mod gcc;
 pub mod llvm;
 mod naming;
 pub mod rewrite;
+pub mod syntax;
+pub mod tokens;

@@ -56,6 +56,31 @@ pub struct RelayoutReport {
     pub unknown_share: f64,
     /// All that is advised together; none where nothing is.
     pub together: Option<PredictedRow>,
+    /// What became of it in the program's sources, where that was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub patch: Option<PatchReport>,
+}
+
+/// The patch that makes what is advised.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct PatchReport {
+    /// The file that it was written to; none where nothing could be changed.
+    pub file: Option<String>,
+    /// The directory that names in it are below.
+    pub directory: String,
+    /// Sources that it changes.
+    pub files: u64,
+    /// Each structure for which something is advised.
+    pub structures: Vec<PatchedRow>,
+}
+
+/// Whether a structure is changed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct PatchedRow {
+    /// Its name.
+    pub structure: String,
+    /// Why not, as `file:line: why`; none where it is.
+    pub refused: Option<String>,
 }
 
 /// A structure, and what was tried of it.
@@ -225,6 +250,7 @@ impl RelayoutReport {
                 .map(|(of, ties)| row(facts, (of, ties), &replayed.before))
                 .collect(),
             together: replayed.together.map(|together| PredictedRow::of(&together, &replayed.before)),
+            patch: None,
         }
     }
 

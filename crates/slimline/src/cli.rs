@@ -526,6 +526,7 @@ pub(crate) enum ReportFormat {
 #[command(
     after_help = "Examples:\n  slimline advise\n  slimline advise --format json before.data | jq '.advice[].code'\n  \
         slimline trace -o run.trace -- ./program && slimline advise run.trace\n  \
+        slimline advise run.trace --patch change.diff && patch -p1 < change.diff\n  \
         slimline advise run.trace --format html > advice.html\n\n\
         Of a session, gains are predicted by lines that loops touch. A trace is replayed through the machine with \
         each layout that its accesses suggest (docs/advice.md): what is advised has been tried."
@@ -536,6 +537,12 @@ pub(crate) struct Advise {
     /// Through which a trace is replayed (docs/machines.md) [default: host]
     #[arg(long, value_name = "NAME|FILE")]
     pub(crate) machine: Option<String>,
+    /// Write what is advised of a trace as a patch of the program's C or C++ sources, where every use of the structure is understood
+    #[arg(long, value_name = "FILE")]
+    pub(crate) patch: Option<PathBuf>,
+    /// The compile_commands.json of the program, where slimline cc has not compiled all of it
+    #[arg(long, value_name = "FILE", requires = "patch")]
+    pub(crate) compile_commands: Option<PathBuf>,
     /// How to print it; html is of a trace (of a session: slimline report --format html)
     #[arg(long, value_enum, default_value_t = PageFormat::Text)]
     pub(crate) format: PageFormat,

@@ -14,6 +14,7 @@ mod machines;
 mod made_tables;
 mod object_graph;
 mod object_trace;
+mod patching;
 mod pipeline;
 mod progress;
 mod region_data;

@@ -13,7 +13,6 @@
 
 pub(crate) mod c;
 pub(crate) mod fortran;
-mod tokens;
 
 /// What a directive asks for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -138,7 +138,13 @@ pub fn compile(
     let mut asked = Command::new(&compiler);
     // Objects in between go where they are removed with everything else.
     asked.env("TMPDIR", directory.path()).stdin(Stdio::null()).stdout(Stdio::null());
-    asked.args(&mode).args(["-###", "-g"]).args(arguments.iter().filter(|argument| !is_less_debug(argument)));
+    // By its command line in debug information a unit is looked at again (`syntax`).
+    let recorded = (language != Language::Fortran).then_some("-grecord-command-line");
+    asked
+        .args(&mode)
+        .args(["-###", "-g"])
+        .args(recorded)
+        .args(arguments.iter().filter(|argument| !is_less_debug(argument)));
     let answer = asked.output().map_err(|error| io_error(&compiler, error))?;
     let said = Said::parse(&answer.stderr);
     if answer.status.success() {

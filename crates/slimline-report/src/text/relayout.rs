@@ -2,14 +2,14 @@
 
 use std::fmt::{self, Write};
 
-use slimline_trace::escape::plain;
+use slimline_trace::escape::{plain, shell_word};
 
 use super::advice::gain;
 use super::number::{bytes, count, percent, plural, plural_of};
 use super::simulation::access_trace;
 use super::table::{Column, Rows};
 use super::{STRONG, fold, heading};
-use crate::relayout::{AdvisedRow, PredictedRow, RelayoutReport, StructureRow, TriedRow};
+use crate::relayout::{AdvisedRow, PatchReport, PredictedRow, RelayoutReport, StructureRow, TriedRow};
 
 /// Lines that are named.
 const MOST_LINES: usize = 12;
@@ -52,6 +52,10 @@ pub fn relayout(out: &mut impl Write, report: &RelayoutReport) -> fmt::Result {
         heading(out, "ALL OF IT")?;
         fold(out, &predicted(&together, report.is_whole()), 2, 2)?;
     }
+    if let Some(made) = &report.patch {
+        heading(out, "PATCH")?;
+        patch(out, made)?;
+    }
     writeln!(out)?;
     fold(out, METHOD, 2, 2)
 }
@@ -77,6 +81,26 @@ pub(crate) fn unnamed(report: &RelayoutReport) -> impl Iterator<Item = (f64, &'s
         (report.unknown_share, "Other memory", "of which structure it is is not known, or it is of none"),
     ];
     all.into_iter().filter(|(share, ..)| *share > 0.0)
+}
+
+/// What of it the program's sources are patched for, and how the patch is applied.
+fn patch(out: &mut impl Write, made: &PatchReport) -> fmt::Result {
+    for of in &made.structures {
+        let line = match &of.refused {
+            Some(why) => format!("{}: not patched. {}.", plain(&of.structure), plain(why)),
+            None => format!("{}: patched.", plain(&of.structure)),
+        };
+        fold(out, &line, 2, 4)?;
+    }
+    if made.structures.is_empty() {
+        writeln!(out, "  Nothing is advised that could be patched.")?;
+    }
+    if let Some(file) = &made.file {
+        let files = plural(made.files, "source");
+        writeln!(out, "  {files} changed, which clang takes; nothing was run. To apply it:")?;
+        writeln!(out, "      patch -p1 -d {} < {}", shell_word(&made.directory), shell_word(file))?;
+    }
+    Ok(())
 }
 
 fn one(out: &mut impl Write, of: &StructureRow, advice: &AdvisedRow, is_all: bool) -> fmt::Result {
@@ -174,7 +198,7 @@ pub(crate) fn layout_words(row: &TriedRow) -> [String; 3] {
 pub(crate) mod tests {
     use super::super::a_run;
     use super::*;
-    use crate::relayout::{FieldRow, PatternRow, RELAYOUT_SCHEMA};
+    use crate::relayout::{FieldRow, PatchedRow, PatternRow, RELAYOUT_SCHEMA};
     use crate::view::{NewLayout, PlacedField};
 
     fn predicted_row(time_ratio: f64) -> PredictedRow {
@@ -250,6 +274,7 @@ pub(crate) mod tests {
             unknown_share: 1.0 - structures.iter().map(|of| of.share).sum::<f64>().min(1.0),
             structures,
             together,
+            patch: None,
         }
     }
 
@@ -285,5 +310,26 @@ pub(crate) mod tests {
         let text = text(&report(vec![structure("struct one", 0.875)], None));
         assert!(text.contains("\nADVICE\n  No change of layout is worth advising here.\n"), "{text}");
         assert!(text.contains("\nLEAVE ALONE\n  struct one (87.5 % of the time): it has a single field.\n"), "{text}");
+    }
+
+    #[test]
+    fn it_is_said_how_a_patch_is_applied() {
+        let row = |structure: &str, refused: Option<&str>| PatchedRow {
+            structure: structure.to_owned(),
+            refused: refused.map(str::to_owned),
+        };
+        let rows = vec![row("struct body", None), row("struct star", Some("sky.c:12: all of it is copied"))];
+        let patch = PatchReport {
+            file: Some("sky change.diff".to_owned()),
+            directory: "/src/sky".to_owned(),
+            files: 2,
+            structures: rows,
+        };
+        let both = vec![advised("struct body", 0.5), advised("struct star", 0.25)];
+        let text = text(&RelayoutReport { patch: Some(patch), ..report(both, None) });
+        let expected = "\nPATCH\n  struct body: patched.\n  struct star: not patched. sky.c:12: all of it is copied.\n  \
+                        2 sources changed, which clang takes; nothing was run. To apply it:\n      \
+                        patch -p1 -d /src/sky < 'sky change.diff'\n";
+        assert!(text.contains(expected), "{text}");
     }
 }

@@ -1,5 +1,6 @@
 //! `slimline advise`
 
+use std::io::Write as _;
 use std::path::PathBuf;
 
 use anyhow::bail;
@@ -7,9 +8,10 @@ use slimline_report::html::Finding;
 use slimline_report::text;
 use slimline_trace::stream::recording::is_recording;
 
-use super::{ReportPlace, show, show_found};
+use super::{ReportPlace, show, show_found, write_whole};
 use crate::cli::{self, Format, PageFormat};
 use crate::machines::simulated_machine;
+use crate::patching::{Patched, patch_of};
 use crate::pipeline;
 use crate::relayouts;
 
@@ -22,11 +24,22 @@ pub(crate) fn run(options: &cli::Advise) -> anyhow::Result<u8> {
         }
         let name = options.machine.as_deref().unwrap_or("host");
         let machine = simulated_machine(name)?.with_usual_tlbs();
-        let report = relayouts::search(directory, (&machine, name))?;
+        let mut report = relayouts::search(directory, (&machine, name))?;
+        if let Some(path) = &options.patch {
+            let Patched { diff, report: mut made } = patch_of(directory, &report, options.compile_commands.as_deref())?;
+            if !diff.is_empty() {
+                write_whole(path, |out| out.write_all(diff.as_bytes()))?;
+                made.file = Some(path.display().to_string());
+            }
+            report.patch = Some(made);
+        }
         let text = |out: &mut String| text::relayout(out, &report);
         let found = (&report.trace, Finding::Advice(&report));
         show_found((options.format, ReportPlace::Output), found, || report.json(), text)?;
         return Ok(0);
+    }
+    if options.patch.is_some() {
+        bail!("--patch goes with a trace (of `slimline trace -o`): {} is none", directory.display());
     }
     if options.machine.is_some() {
         bail!(
@@ -55,6 +68,13 @@ pub(crate) fn run(options: &cli::Advise) -> anyhow::Result<u8> {
 impl cli::Advise {
     /// The advice of `session` as text.
     pub(crate) fn of(session: PathBuf) -> Self {
-        Self { input: cli::Input { session }, machine: None, format: PageFormat::Text, verbose: false }
+        Self {
+            input: cli::Input { session },
+            machine: None,
+            patch: None,
+            compile_commands: None,
+            format: PageFormat::Text,
+            verbose: false,
+        }
     }
 }

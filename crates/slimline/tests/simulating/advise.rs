@@ -1,6 +1,7 @@
 //! `slimline advise TRACE`: layouts of structures that were tried.
 
 use std::fs;
+use std::process::Command;
 
 use serde_json::Value;
 
@@ -91,6 +92,48 @@ fn nodes_keep_what_is_hot_and_lie_side_by_side() {
     assert_eq!(advice["parts"], serde_json::json!([["x", "next"], ["y", "z", "vx", "vy", "vz", "mass"]]));
     assert_eq!(advice["part_bytes"], serde_json::json!([24, 48]));
     assert!(advice["code"].as_str().unwrap().contains("    struct body_cold *cold;\n"));
+}
+
+/// The commands that compiled the program are in its debug information; what comes out is compiled again, and ends as before.
+#[test]
+fn what_is_advised_is_written_as_a_patch() {
+    let (_, _, directory) = advised(&[]);
+    let patched = ["--patch", "change.diff"];
+    let text = slimline(directory.path(), &[&["advise"], &TRACE[..], &patched].concat());
+    assert!(text.contains("\nPATCH\n  body: patched.\n  1 source changed, which clang takes"), "{text}");
+    assert!(text.contains("\n      patch -p1 -d . < change.diff\n"), "{text}");
+    let diff = fs::read_to_string(directory.path().join("change.diff")).unwrap();
+    assert!(diff.contains("\n+struct body { double x, vx; };\n"), "{diff}");
+    let run = |program: &str, arguments: &[&str]| {
+        Command::new(program).args(arguments).current_dir(directory.path()).status().unwrap().code()
+    };
+    assert_eq!(run("patch", &["-p1", "--fuzz=0", "-s", "-i", "change.diff"]), Some(0));
+    let source = fs::read_dir(directory.path()).unwrap().flatten().map(|entry| entry.file_name());
+    let source = source.map(|name| name.into_string().unwrap()).find(|name| name.ends_with(".c")).unwrap();
+    assert_eq!(run("gcc", &["-O2", "-Wall", "-Werror", &source, "-o", "again"]), Some(0));
+    assert_eq!(run("./again", &[]), Some(0));
+}
+
+/// Another unit that takes its bytes is told by the commands of the project.
+#[test]
+fn what_can_not_be_patched_is_said_with_its_line() {
+    let (_, _, directory) = advised(&["-DLINKED"]);
+    let path = |name: &str| directory.path().join(name).display().to_string();
+    let other = "#include <stdio.h>\nstruct body { double x, y, z, vx, vy, vz, mass; struct body *next; };\n\
+                 void save(struct body *body) { fwrite(body, sizeof *body, 1, stdout); }\n";
+    fs::write(path("save.c"), other).unwrap();
+    let command = |file: &str| serde_json::json!({ "directory": path(""), "file": file, "command": format!("cc -DLINKED -c {file}") });
+    fs::write(path("commands.json"), serde_json::to_vec(&[command("save.c")]).unwrap()).unwrap();
+    let patched = ["--patch", "change.diff", "--compile-commands", "commands.json"];
+    let report = json(directory.path(), &[&["advise"], &TRACE[..], &patched].concat());
+    let patch = &report["patch"];
+    assert_eq!(patch["structures"][0]["refused"], "save.c:3: fwrite reads or writes it as bytes");
+    assert!(patch["file"].is_null() && !directory.path().join("change.diff").exists());
+    let said = failed(
+        directory.path(),
+        &[&["advise"], &TRACE[..], &["--patch", "a", "--compile-commands", "save.c"]].concat(),
+    );
+    assert!(said.contains("save.c: no file of compile commands: "), "{said}");
 }
 
 /// Two threads allocate nodes, far from each other; a parent process forks.

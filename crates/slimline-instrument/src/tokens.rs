@@ -4,7 +4,7 @@ use std::ops::Range;
 
 /// What a token is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Kind {
+pub enum Kind {
     /// A name or a keyword.
     Name,
     /// A string literal with its quotes and prefix.
@@ -21,20 +21,24 @@ pub(super) enum Kind {
 
 /// One of them, at these bytes of the spliced text.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) struct Token {
-    pub(super) kind: Kind,
-    pub(super) at: Range<usize>,
+pub struct Token {
+    /// What it is.
+    pub kind: Kind,
+    /// Where.
+    pub at: Range<usize>,
 }
 
 /// A source with its continued lines put together, and which byte of the source each is.
-pub(super) struct Spliced {
-    pub(super) bytes: Vec<u8>,
+pub struct Spliced {
+    /// Its text.
+    pub bytes: Vec<u8>,
     from: Vec<usize>,
     source_bytes: usize,
 }
 
 impl Spliced {
-    pub(super) fn of(source: &[u8]) -> Self {
+    /// Of a source.
+    pub fn of(source: &[u8]) -> Self {
         let mut spliced =
             Self { bytes: Vec::with_capacity(source.len()), from: Vec::new(), source_bytes: source.len() };
         let mut at = 0;
@@ -53,7 +57,7 @@ impl Spliced {
     }
 
     /// The byte of the source that one of these is.
-    pub(super) fn source(&self, at: usize) -> usize {
+    pub fn source(&self, at: usize) -> usize {
         self.from.get(at).copied().unwrap_or(self.source_bytes)
     }
 }
@@ -65,7 +69,7 @@ fn line_end(rest: &[u8]) -> Option<usize> {
 }
 
 /// All tokens of a source.
-pub(super) fn tokens(spliced: &Spliced, source: &[u8]) -> Vec<Token> {
+pub fn tokens(spliced: &Spliced, source: &[u8]) -> Vec<Token> {
     let mut lexer = Lexer { text: &spliced.bytes, at: 0, begins_line: true };
     let mut tokens = Vec::new();
     while let Some(mut token) = lexer.next() {

@@ -1,0 +1,192 @@
+//! What is advised of a trace, as a patch of the program's sources.
+
+use std::collections::BTreeSet;
+use std::env;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, bail};
+use slimline_analyze::relayout::plain_name;
+use slimline_attribute::module::Module;
+use slimline_attribute::module::store::FileStore;
+use slimline_attribute::module::units::CompiledUnit;
+use slimline_instrument::syntax::{Clang, CompileCommand};
+use slimline_patch::edits::unified_diff;
+use slimline_patch::program::{Program, on_deep_stack};
+use slimline_patch::{Change, Edits, Refusal, Wanted, patch};
+use slimline_report::relayout::{AdvisedRow, PatchReport, PatchedRow, RelayoutReport, StructureRow};
+use slimline_trace::stream::recording::Recording;
+
+use crate::disk::Disk;
+use crate::progress::Progress;
+
+/// Elements are aligned to a line at most.
+const MOST_ALIGN: u32 = 64;
+
+/// What to do where commands are not known.
+const HOW: &str = "compile it by slimline cc or slimline c++ once more, or name its commands by --compile-commands FILE (CMake writes them with \
+                   -DCMAKE_EXPORT_COMPILE_COMMANDS=ON, for make there is bear)";
+
+/// A patch that was made: its text, and what is to be said of it.
+pub(crate) struct Patched {
+    /// Empty where nothing is changed.
+    pub(crate) diff: String,
+    pub(crate) report: PatchReport,
+}
+
+/// Makes a patch of what is advised of a trace. What compiles the program is told by the file of compile commands, or by debug information.
+pub(crate) fn patch_of(trace: &Path, report: &RelayoutReport, commands: Option<&Path>) -> anyhow::Result<Patched> {
+    let advised: Vec<(&StructureRow, &AdvisedRow)> =
+        report.structures.iter().filter_map(|of| Some((of, of.advice.as_ref()?))).collect();
+    if advised.is_empty() {
+        let report = PatchReport { file: None, directory: String::new(), files: 0, structures: Vec::new() };
+        return Ok(Patched { diff: String::new(), report });
+    }
+    let commands = match commands {
+        Some(path) => CompileCommand::read_all(path)?,
+        None => recorded_commands(trace)?,
+    };
+    on_deep_stack(|| made(&advised, commands)).context("no thread for syntax trees")?
+}
+
+fn made(advised: &[(&StructureRow, &AdvisedRow)], commands: Vec<CompileCommand>) -> anyhow::Result<Patched> {
+    let clang = Clang::find()?;
+    let progress = Progress::of("reading the program's sources", commands.len() as u64);
+    let program = Program::read(&clang, commands, &mut || progress.advance(1))?;
+    drop(progress);
+    let here = env::current_dir().context("this directory")?;
+    let mut edits = Edits::default();
+    let mut structures = Vec::new();
+    for (of, advice) in advised {
+        let structure = of.name.clone();
+        let refused = match tried(&clang, &program, &edits, &wanted(of, advice)) {
+            Ok(more) => {
+                edits = more;
+                None
+            }
+            Err(Refused::Because(Refusal { at: Some((file, line)), why })) => {
+                let path = shown(&here, &program.sources[file as usize].path);
+                Some(format!("{path}:{line}: {why}"))
+            }
+            Err(Refused::Because(Refusal { at: None, why })) => Some(why),
+            Err(Refused::Failed(error)) => return Err(error),
+        };
+        structures.push(PatchedRow { structure, refused });
+    }
+    let files: Vec<&str> = edits.files().map(|file| program.sources[file as usize].path.as_str()).collect();
+    let directory = root_of(&here, &files);
+    let mut diff = String::new();
+    for file in edits.files() {
+        let source = &program.sources[file as usize];
+        let path = Path::new(&source.path).strip_prefix(&directory).unwrap_or(Path::new(&source.path));
+        diff += &unified_diff(&path.display().to_string(), &source.text, &edits.apply(file, source));
+    }
+    let directory = if directory == here { ".".to_owned() } else { directory.display().to_string() };
+    let report = PatchReport { file: None, directory, files: files.len() as u64, structures };
+    Ok(Patched { diff, report })
+}
+
+/// Why a structure is not changed.
+enum Refused {
+    Because(Refusal),
+    /// Clang could not be asked.
+    Failed(anyhow::Error),
+}
+
+/// These edits with those for one more structure, if clang takes what comes out.
+fn tried(clang: &Clang, program: &Program, edits: &Edits, wanted: &Result<Wanted, String>) -> Result<Edits, Refused> {
+    let because = |why: String| Refused::Because(Refusal { at: None, why });
+    let wanted = wanted.as_ref().map_err(|why| because(why.clone()))?;
+    let own = patch(program, wanted).map_err(Refused::Because)?;
+    let both = edits.with(&own).map_err(|(file, offset)| {
+        let why = "the change of another structure is in the way".to_owned();
+        Refused::Because(Refusal { at: Some((file, program.sources[file as usize].line(offset))), why })
+    })?;
+    match program.check(clang, &both) {
+        Ok(None) => Ok(both),
+        Ok(Some(said)) => Err(because(format!("clang would not take it: {said}"))),
+        Err(error) => Err(Refused::Failed(error.into())),
+    }
+}
+
+/// What is advised, as it is asked for.
+fn wanted(of: &StructureRow, advice: &AdvisedRow) -> Result<Wanted, String> {
+    let layout = &advice.layout;
+    let change = match layout.change {
+        "reorder" => Change::Reorder,
+        "align" => {
+            let bytes = layout.part_bytes.first().copied().unwrap_or_default();
+            Change::Align(1 << bytes.trailing_zeros().min(MOST_ALIGN.trailing_zeros()))
+        }
+        "pool" => Change::Pool,
+        "hot_cold_split" => Change::HotCold { is_pool: layout.is_pool },
+        "split" | "array_of_each" => Change::Split,
+        other => return Err(format!("{} are made by hand", other.replace('_', " "))),
+    };
+    Ok(Wanted { structure: plain_name(&of.name).to_owned(), change, parts: layout.parts.clone() })
+}
+
+/// The commands that compiled the traced program and its libraries, as clang recorded them.
+fn recorded_commands(trace: &Path) -> anyhow::Result<Vec<CompileCommand>> {
+    let recording = Recording::open(trace)?;
+    let store = FileStore::new(&Disk);
+    let paths: BTreeSet<&String> = recording.objects().iter().map(|object| &object.path).collect();
+    let mut commands = Vec::new();
+    let mut unknown: Option<CompiledUnit> = None;
+    for path in paths {
+        let module = Module::open(&store, path);
+        let Some(debug) = module.debug() else { continue };
+        for unit in debug.compiled_units().into_iter().filter(is_c) {
+            let (directory, file) = (PathBuf::from(&unit.directory), PathBuf::from(&unit.file));
+            match CompileCommand::of_producer(directory, file, &unit.producer) {
+                Some(command) => commands.push(command),
+                None => unknown = Some(unit),
+            }
+        }
+    }
+    commands.sort();
+    commands.dedup();
+    match unknown {
+        Some(unit) => bail!("--patch: debug information of {} does not tell its command line: {HOW}", unit.file),
+        None if commands.is_empty() => {
+            bail!("--patch: no debug information tells sources of C or C++ and their command lines: {HOW}")
+        }
+        None => Ok(commands),
+    }
+}
+
+/// Whether a unit is of a language that is patched.
+fn is_c(unit: &CompiledUnit) -> bool {
+    let language = unit.language;
+    matches!(language, "C" | "C89" | "C99" | "C11" | "C17") || language.starts_with("C_plus_plus")
+}
+
+/// A path as it is seen from a directory.
+fn shown(here: &Path, path: &str) -> String {
+    Path::new(path).strip_prefix(here).map_or_else(|_| path.to_owned(), |below| below.display().to_string())
+}
+
+/// The directory that a patch of these files is for: this one, or the deepest that all are in.
+fn root_of(here: &Path, files: &[&str]) -> PathBuf {
+    let mut root = here.to_owned();
+    if files.iter().all(|file| Path::new(file).starts_with(here)) {
+        return root;
+    }
+    if let Some(first) = files.first().and_then(|file| Path::new(file).parent()) {
+        first.clone_into(&mut root);
+    }
+    while !files.iter().all(|file| Path::new(file).starts_with(&root)) && root.pop() {}
+    root
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_patch_is_for_the_directory_that_all_its_files_are_in() {
+        let root = |files: &[&str]| root_of(Path::new("/here"), files).display().to_string();
+        assert_eq!(root(&["/here/a.c", "/here/b/c.h"]), "/here");
+        assert_eq!(root(&["/src/one/a.c", "/src/two/b.h", "/src/one/c.c"]), "/src");
+        assert_eq!(root(&["/hereafter/a.c"]), "/hereafter");
+    }
+}
