@@ -37,8 +37,9 @@ fn commands(source: &str) -> Option<BTreeSet<String>> {
     let (_, declared) = source.split_once("enum Command {\n")?;
     let (declared, _) = declared.split_once("\n}")?;
     let mut names = BTreeSet::new();
-    let (mut attribute, mut nested) = (String::new(), false);
-    for line in declared.lines().map(|line| line.strip_prefix("    ").unwrap_or(line)) {
+    let mut attribute = String::new();
+    // Deeper lines are fields of variants.
+    for line in declared.lines().filter_map(|line| line.strip_prefix("    ")) {
         if let Some(text) = line.strip_prefix("#[command(") {
             text.clone_into(&mut attribute);
         } else if line.starts_with(|c: char| c.is_ascii_uppercase()) {
@@ -48,9 +49,6 @@ fn commands(source: &str) -> Option<BTreeSet<String>> {
                 names.insert(named.map_or_else(|| variant.to_lowercase(), str::to_owned));
             }
             attribute.clear();
-            nested = line.ends_with('{');
-        } else if nested && line == "}," {
-            nested = false;
         }
     }
     (!names.is_empty()).then_some(names)
