@@ -62,12 +62,13 @@ const CASES: &[Case] = &[
         twin: Some("c/tsp_tree_split.c"),
         change: "hot_cold_split",
         first: &["x", "y", "next"],
-        arguments: &["6"],
+        arguments: &["30"],
         ..case("tsp_tree", "c/tsp_tree.c", "tree")
     },
     Case {
         change: "hot_cold_split",
         first: &["cost", "tail", "head", "ident"],
+        arguments: &["40"],
         ..case("arcs", "advised/arcs.c", "arc")
     },
     Case { change: "reorder", ..case("holes", "advised/holes.c", "quote") },

@@ -5,7 +5,8 @@
 //!
 //! - a miss within [`WINDOW`] accesses of one that is waited for is under way at the same time, unless its address
 //!   may have been loaded in between, as some field was that holds a pointer: the way along a list or tree is one miss after the other;
-//! - a miss next to a line that was fetched before it is a stream's, which hardware fetches in time;
+//! - a miss next to a line that was fetched before it, or as far from the one before as that was from the one before it, is a stream's, which
+//!   hardware fetches in time;
 //! - nobody waits for a store;
 //! - what is not waited for is transferred while the core computes, if not wholly: [`WINDOW`] by [`WINDOW`] of what each takes the root of
 //!   the sum of squares, which is 1.4 times either where both take as long, and the longer one where they differ.
@@ -32,6 +33,10 @@ pub const IN_FLIGHT_FROM_MEMORY: f64 = 16.0;
 pub const IN_FLIGHT_OF_STREAMS: f64 = 40.0;
 /// Streams that are followed at a time.
 const STREAMS: usize = 16;
+/// The farthest stride of one: hardware follows none beyond half a page.
+const FARTHEST_STRIDE: u64 = 2048;
+/// Lines that a stream may go on by without having a stride.
+const NEXT_LINES: u64 = 2;
 
 /// What is assumed of a program.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -80,8 +85,8 @@ struct Core {
     together_until: u64,
     /// It loaded a pointer since it waited last.
     is_led: bool,
-    /// Last lines of streams, and where the next one goes.
-    streams: [u64; STREAMS],
+    /// And where the next one goes.
+    streams: [Stream; STREAMS],
     next_stream: usize,
     /// What was transferred in this window: as expected, and if all misses overlap.
     transfer: f64,
@@ -95,7 +100,7 @@ impl Default for Core {
             accesses: 0,
             together_until: 0,
             is_led: false,
-            streams: [u64::MAX; STREAMS],
+            streams: [Stream::default(); STREAMS],
             next_stream: 0,
             transfer: 0.0,
             least_transfer: 0.0,
@@ -114,20 +119,46 @@ impl Core {
         (self.transfer, self.least_transfer) = (0.0, 0.0);
     }
 
-    /// Whether a line is next to the last one of a stream, which goes on there.
-    fn is_in_stream(&mut self, line: u64) -> bool {
-        let goes_on = |last: &u64| line.wrapping_sub(*last).wrapping_add(2) <= 4 && line != *last;
-        match self.streams.iter().position(goes_on) {
-            Some(at) => {
-                self.streams[at] = line;
-                true
-            }
+    /// Whether a miss is where a stream goes on, which it does from there. One that is near a stream gives it a stride.
+    fn is_in_stream(&mut self, address: u64, line_shift: u32) -> bool {
+        if let Some(stream) = self.streams.iter_mut().find(|stream| stream.goes_on(address, line_shift)) {
+            stream.reach(address);
+            return true;
+        }
+        match self.streams.iter_mut().find(|stream| address.abs_diff(stream.last) <= FARTHEST_STRIDE) {
+            Some(stream) => stream.reach(address),
             None => {
-                self.streams[self.next_stream] = line;
+                self.streams[self.next_stream] = Stream { last: address, stride: 0 };
                 self.next_stream = (self.next_stream + 1) % STREAMS;
-                false
             }
         }
+        false
+    }
+}
+
+/// Misses that follow each other.
+#[derive(Clone, Copy, Debug)]
+struct Stream {
+    /// Where the last one was, and how far from the one before it; 0 where there is none.
+    last: u64,
+    stride: u64,
+}
+
+impl Default for Stream {
+    /// One that is near nothing.
+    fn default() -> Self {
+        Self { last: u64::MAX / 2, stride: 0 }
+    }
+}
+
+impl Stream {
+    fn goes_on(&self, address: u64, line_shift: u32) -> bool {
+        let lines = (address >> line_shift).abs_diff(self.last >> line_shift);
+        (1..=NEXT_LINES).contains(&lines) || self.stride != 0 && address == self.last.wrapping_add(self.stride)
+    }
+
+    fn reach(&mut self, address: u64) {
+        (self.stride, self.last) = (address.wrapping_sub(self.last), address);
     }
 }
 
@@ -202,7 +233,7 @@ impl Waiting {
                 pages.extend(first / SMALL_PAGE_BYTES..=last / SMALL_PAGE_BYTES);
             }
             let most = extra as f64;
-            let is_in_stream = core.is_in_stream(access.first_byte() >> self.line_shift);
+            let is_in_stream = core.is_in_stream(access.first_byte(), self.line_shift);
             let least = match (is_in_stream, is_from_memory) {
                 (true, false) => most / IN_FLIGHT_OF_STREAMS,
                 (true, true) => most / IN_FLIGHT_FROM_MEMORY,
@@ -311,5 +342,15 @@ mod tests {
         let back: Vec<_> = streamed.iter().rev().map(|of| (of.0, structure_key(0, true), of.2)).collect();
         // Also where a pointer leads along.
         assert_eq!(waited(&back).expected, rounded(100.0 + 12.5_f64.hypot(25.0)));
+    }
+
+    #[test]
+    fn streams_have_strides() {
+        let every = |bytes: u64| -> Vec<_> {
+            (0..6).map(|node| (0x10_000 + node * bytes, structure_key(0, true), AccessKind::Load)).collect()
+        };
+        // Two nodes until there is a stride; what is farther than half a page from each other is followed by nobody.
+        assert_eq!(waited(&every(320)).expected, rounded(200.0 + 15_f64.hypot(25.0)));
+        assert_eq!(waited(&every(2112)).expected, rounded(600.0 + 15.0));
     }
 }

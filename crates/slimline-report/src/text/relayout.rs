@@ -25,7 +25,7 @@ pub fn relayout(out: &mut impl Write, report: &RelayoutReport) -> fmt::Result {
     let machine = plain(&report.machine);
     let part = match report.accesses - report.replayed {
         0 => String::new(),
-        _ => format!("{} of them in windows over the whole run ", count(report.replayed)),
+        _ => format!("{} of them in windows over the whole run, ", count(report.replayed)),
     };
     let all = plural_of(report.accesses, "access", "accesses");
     fold(out, &format!("{all}, {part}replayed through {machine} with each layout"), 0, 2)?;
@@ -250,7 +250,7 @@ mod tests {
     fn windows_are_told() {
         let text = text_of(vec![advised("struct body", 0.5)], None, 1000);
         assert!(
-            text.contains("4,000 accesses, 1,000 of them in windows over the whole run replayed through host"),
+            text.contains("4,000 accesses, 1,000 of them in windows over the whole run, replayed through host"),
             "{text}"
         );
         assert!(text.contains("by replay of these accesses."), "{text}");
