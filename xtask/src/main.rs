@@ -2,6 +2,7 @@
 
 mod advice;
 mod agreement;
+mod book;
 mod collectors;
 mod compilers;
 mod coverage;

@@ -7,7 +7,7 @@ use anyhow::{Context as _, Result, bail};
 use serde::Deserialize;
 
 use crate::measure::read;
-use crate::root;
+use crate::{book, root};
 
 /// What each crate may depend on among ours, at run or build time. Tests may use any.
 const DEPENDENCIES: &[(&str, &[&str])] = &[
@@ -132,7 +132,8 @@ const THIS_FILE: &str = "xtask/src/rules.rs";
 /// Prints each broken rule as one line. Whether none is broken; long files only warn.
 pub(crate) fn run() -> Result<bool> {
     let mut broken = dependency_rules()?;
-    for path in sources()? {
+    broken.extend(book::broken_rules(&files("*.md")?)?);
+    for path in files("*.rs")? {
         // A file that git knows and the working tree has just lost.
         let Ok(text) = read(&root().join(&path)) else { continue };
         broken.extend(source_rules(&path, &text));
@@ -148,10 +149,10 @@ pub(crate) fn run() -> Result<bool> {
     Ok(broken.is_empty())
 }
 
-/// Rust files of the repository, tracked or about to be.
-fn sources() -> Result<Vec<String>> {
+/// Files of the repository whose names match, tracked or about to be.
+fn files(names: &str) -> Result<Vec<String>> {
     let mut command = Command::new("git");
-    command.args(["ls-files", "--cached", "--others", "--exclude-standard", "--deduplicate", "*.rs"]);
+    command.args(["ls-files", "--cached", "--others", "--exclude-standard", "--deduplicate", names]);
     let output = command.current_dir(root()).output().context("git ls-files")?;
     if !output.status.success() {
         bail!("git ls-files: {}", String::from_utf8_lossy(&output.stderr));
