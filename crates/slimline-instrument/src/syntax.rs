@@ -380,7 +380,10 @@ mod tests {
     fn recorded_command_lines_are_read() {
         let producer = "Debian clang version 19.1.7 (3~deb12u1) /usr/lib/llvm-19/bin/clang -### -g -D NAME=a\\ b one.c two.c -o all -dumpdir all-";
         let command = CompileCommand::of_producer("/src".into(), "one.c".into(), producer).unwrap();
-        assert_eq!((command.arguments, command.path()), (strings(&["-D", "NAME=a b"]), PathBuf::from("/src/one.c")));
+        assert_eq!(
+            (command.arguments.clone(), command.path()),
+            (strings(&["-D", "NAME=a b"]), PathBuf::from("/src/one.c"))
+        );
         assert_eq!(
             CompileCommand::of_producer("/".into(), "a.c".into(), "Debian clang version 19.1.7 (3~deb12u1)"),
             None

@@ -455,7 +455,7 @@ impl<'n> Walk<'_, 'n> {
         self.in_macro(node.end);
         let Some(&field) = self.of.fields.get(node.member.as_str()) else { return };
         let base = node.inner.first();
-        let is_of_null = base.is_some_and(|base| is_null(base));
+        let is_of_null = base.is_some_and(is_null);
         let indexed =
             base.map(Node::bare).filter(|base| !node.is_arrow && base.kind == "ArraySubscriptExpr").and_then(|base| {
                 let variable = unconverted(base.inner.first()?);
@@ -585,7 +585,7 @@ impl<'n> Walk<'_, 'n> {
             let around = self.above.iter().rev().find(|above| !above.is_cast() && above.kind != "ParenExpr");
             let is_compared =
                 |above: &&Node| above.kind == "BinaryOperator" && matches!(above.operator.as_str(), "==" | "!=");
-            if around.is_some_and(|around| is_compared(&around)) {
+            if around.is_some_and(is_compared) {
                 return;
             }
             let function = around.filter(|around| around.kind == "CallExpr").and_then(|call| call.callee());

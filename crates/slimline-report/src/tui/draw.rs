@@ -50,7 +50,9 @@ impl Browser {
             let skipped = 3 - lower;
             for (at, text) in rows.iter().skip(skipped).enumerate() {
                 let at = (height + at).checked_sub(lower);
-                at.map(|at| put(buffer, line(area, at), 0, width, &shorten_end(text, width), DIM));
+                if let Some(at) = at {
+                    put(buffer, line(area, at), 0, width, &shorten_end(text, width), DIM);
+                }
             }
         }
         self.draw_keys(buffer, line(area, height - 1));
