@@ -8,13 +8,18 @@ pub(crate) const TAKES_WHOLE: [&str; 9] =
     ["memset", "memcpy", "memmove", "bzero", "bcopy", "realloc", "qsort", "bsearch", "pthread_create"];
 /// Those that copy what is in it, from one of their first two arguments to the other.
 pub(crate) const COPIES: [&str; 3] = ["memcpy", "memmove", "bcopy"];
+/// Those that are told how many bytes of it they take, last.
+pub(crate) const TAKES_PARTS: [&str; 5] = ["memset", "memcpy", "memmove", "bzero", "bcopy"];
+/// Those that take a table of pointers to it as what it is.
+pub(crate) const TAKES_TABLES: [&str; 9] =
+    ["free", "realloc", "qsort", "bsearch", "memset", "memcpy", "memmove", "bzero", "bcopy"];
 /// Those for which bytes mean something.
 pub(crate) const TAKES_BYTES: [&str; 13] = [
     "fwrite", "fread", "write", "read", "pwrite", "pread", "send", "recv", "sendto", "recvfrom", "memcmp", "mmap",
     "msync",
 ];
-/// Those that print an address.
-pub(crate) const PRINTS: [&str; 5] = ["printf", "fprintf", "sprintf", "snprintf", "__builtin_prefetch"];
+/// Those that take no more than an address.
+pub(crate) const PRINTS: [&str; 1] = ["__builtin_prefetch"];
 
 /// How memory is got.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -76,7 +81,7 @@ impl Allocation {
         }
         let function = above.iter().rev().find(|above| above.kind == "FunctionDecl");
         let inside = above.iter().rev().take_while(|above| above.kind != "FunctionDecl");
-        let is_in_loop = inside.into_iter().any(|above| repeats(above));
+        let is_in_loop = inside.into_iter().any(|above| repeats(above)) || function.is_some_and(|of| has_label(of));
         let allocation = Self {
             allocator,
             function: name.to_owned(),
@@ -90,6 +95,18 @@ impl Allocation {
         };
         Some((allocation, sizes.into_iter().map(|size| size.id.clone()).collect()))
     }
+}
+
+/// Whether a call's last argument is the size of whole structures.
+pub(crate) fn is_of_wholes(call: &Node, names: &Names) -> bool {
+    let mut factors = Vec::new();
+    call.inner.last().into_iter().for_each(|bytes| factors_of(bytes, &mut factors));
+    factors.into_iter().any(|factor| is_size(factor, names))
+}
+
+/// Whether there is a label in it, where code may be gone back to.
+fn has_label(node: &Node) -> bool {
+    matches!(node.kind.as_str(), "LabelStmt" | "IndirectGotoStmt") || node.inner.iter().any(has_label)
 }
 
 /// Whether what is in it may run several times.

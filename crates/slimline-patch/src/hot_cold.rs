@@ -68,6 +68,9 @@ impl Patching<'_> {
         }
         let blocks = self.blocks()?;
         let several = blocks.several();
+        if several.is_none() {
+            self.keep_to_pools(&blocks)?;
+        }
         if let Some(several) = several.filter(|_| blocks.frees > 0)
             && blocks.allocations.iter().any(|(_, allocation)| allocation.is_of_one)
         {
@@ -169,6 +172,9 @@ impl Patching<'_> {
         let refused = |why: &str| Err(self.refuse(use_, why));
         if self.found.is_cpp {
             return refused("a variable of it would need a constructor");
+        }
+        if variable.is_of_thread {
+            return refused("each thread has a variable of its own");
         }
         let statement = source.tokens(start, source.text.len()).unwrap_or_default();
         let length = statement.iter().position(|token| token.is(";")).unwrap_or_default();

@@ -99,7 +99,7 @@ pub fn patch(program: &Program, wanted: &Wanted) -> Result<Edits, Refusal> {
         let at = definition.declarations[field.declaration].first;
         return Err(found.refusal(at, "it has bit-fields"));
     }
-    let mut patching = Patching { program, found: &found, edits: Edits::default(), in_macros: FxHashMap::default() };
+    let mut patching = Patching { program, found: &found, edits: Edits::default(), changes: FxHashMap::default() };
     match wanted.change {
         Change::Reorder => patching.reorder(&parts.concat(), None)?,
         Change::Align(bytes) => patching.reorder(&parts.concat(), Some(bytes))?,
@@ -249,8 +249,8 @@ struct Patching<'a> {
     program: &'a Program,
     found: &'a Found<'a>,
     edits: Edits,
-    /// How often each token of a macro's definition is to change.
-    in_macros: FxHashMap<Spot, usize>,
+    /// How often each token is to change.
+    changes: FxHashMap<Spot, usize>,
 }
 
 impl<'a> Patching<'a> {
@@ -259,9 +259,7 @@ impl<'a> Patching<'a> {
         let Some(file) = place.spelled.file else {
             return Err(self.found.refusal_at(place.expanded, "a macro puts its use together"));
         };
-        if place.is_in_macro {
-            *self.in_macros.entry(place.spelled).or_default() += 1;
-        }
+        *self.changes.entry(place.spelled).or_default() += 1;
         Ok((file, place.spelled))
     }
 
@@ -299,11 +297,11 @@ impl<'a> Patching<'a> {
         })
     }
 
-    /// All edits, if those of macros are wanted wherever the macros are used.
+    /// All edits, if each is wanted wherever what it changes is read.
     fn finish(self) -> Result<Edits, Refusal> {
-        for (spot, wanted) in &self.in_macros {
-            if self.found.uses.in_macros.get(spot) != Some(wanted) {
-                return Err(self.found.refusal_at(*spot, "this macro is used for other types, too"));
+        for (spot, wanted) in &self.changes {
+            if self.found.uses.readings.get(spot) != Some(wanted) {
+                return Err(self.found.refusal_at(*spot, "this is used for other types, too"));
             }
         }
         if let Some(conflict) = self.edits.conflict() {

@@ -90,8 +90,11 @@ impl Names {
             self.own.contains(*word) || self.pointers.contains_key(*word) || self.others.contains_key(*word)
         };
         let Some(known) = words.iter().find(|word| is_known(word)) else { return Relation::None };
-        if words.contains(&"(") {
-            return Relation::Function;
+        if let Some(open) = words.iter().position(|word| *word == "(") {
+            // A pointer to an array: to bytes of it.
+            let is_to_array = words[open..].windows(2).any(|pair| pair == [")", "["])
+                && words[open + 1..].iter().all(|word| *word != "(");
+            return if is_to_array { Relation::Other } else { Relation::Function };
         }
         if words.contains(&"<") {
             return Relation::Template;
@@ -195,7 +198,8 @@ mod tests {
             ("compare", Relation::Function),
             ("struct nodes *", Relation::None),
             ("struct (unnamed struct at node.c:3:1)", Relation::None),
-            ("node (*)[3]", Relation::Function),
+            ("node (*)[3]", Relation::Other),
+            ("node *(*)(int)", Relation::Function),
             ("np &", Relation::Other),
         ];
         for (text, relation) in all {

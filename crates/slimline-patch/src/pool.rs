@@ -3,7 +3,7 @@
 use crate::allocation::{Allocation, Allocator};
 use crate::generated;
 use crate::uses::{Use, What};
-use crate::{Patching, Refusal};
+use crate::{Patching, Refusal, Source};
 
 /// Which allocations and frees there are.
 #[derive(Debug, Default)]
@@ -45,6 +45,21 @@ impl<'a> Patching<'a> {
         Ok(blocks)
     }
 
+    /// Pools are of a thread and of a unit: what is freed where nothing is allocated is lost to the one that it came from.
+    pub(crate) fn keep_to_pools(&self, blocks: &Blocks<'_>) -> Result<(), Refusal> {
+        const THREADS: [&str; 5] = ["pthread_create", "thrd_create", "std::thread", "std::jthread", "#pragma omp"];
+        let has_threads = |source: &Source| THREADS.iter().any(|word| source.text.contains(word));
+        match blocks.frees > 0 {
+            true if self.found.units_with_definition > 1 => {
+                Err(Refusal::of("it is freed, and known in several units, each of which would have a pool of its own"))
+            }
+            true if self.program.sources.iter().any(has_threads) => {
+                Err(Refusal::of("it is freed, and there are threads, each of which would have a pool of its own"))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Has other functions called in the place of `malloc`, `calloc` and `free`.
     pub(crate) fn call_instead(&mut self, [malloc, calloc, free]: [&str; 3]) -> Result<(), Refusal> {
         for use_ in &self.found.uses.all {
@@ -57,8 +72,9 @@ impl<'a> Patching<'a> {
                 _ => continue,
             };
             let (file, first) = self.token(begin)?;
-            let (other, last) = if begin == end { (file, first) } else { self.token(end)? };
-            if file != other || first.offset > last.offset {
+            // `std::malloc` is read once.
+            let last = end.spelled;
+            if last.file != Some(file) || first.offset > last.offset {
                 return Err(self.refuse(use_, "a macro is in the way"));
             }
             self.edits.replace(file, (first.offset, last.end()), name);
@@ -98,6 +114,7 @@ impl<'a> Patching<'a> {
         if let Some(several) = blocks.several() {
             return Err(self.refuse(several, "several are allocated at once"));
         }
+        self.keep_to_pools(&blocks)?;
         let functions = self.functions();
         self.call_instead([&functions[0], &functions[1], &functions[2]])?;
         let (type_name, pool) =

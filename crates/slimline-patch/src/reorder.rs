@@ -17,6 +17,9 @@ impl Patching<'_> {
             }
             match &use_.what {
                 What::Initializer(list) if is_moved => self.designate(list)?,
+                What::Offset if is_moved => {
+                    return Err(self.refuse(use_, "the offset of a member is asked for"));
+                }
                 What::ConstructorList if is_moved => {
                     return Err(self.refuse(use_, "a constructor sets its members in their order"));
                 }
@@ -25,6 +28,9 @@ impl Patching<'_> {
                     Some(known) if crate::allocation::TAKES_WHOLE.contains(&known) => {}
                     _ => return Err(self.refuse(use_, "here nothing tells any more that a pointer is one to it")),
                 },
+                What::New | What::Template if align.is_some() && found.is_cpp => {
+                    return Err(self.refuse(use_, "what allocates it here aligns it only since C++17"));
+                }
                 What::Allocation(allocation) if align.is_some() => {
                     let why = format!("{} can't align it", allocation.function);
                     match allocation.allocator {

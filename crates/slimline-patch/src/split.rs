@@ -144,9 +144,15 @@ impl<'a> Patching<'a> {
                 Ok(Array::Allocated(use_, allocation))
             }
             Some(Array::Declared(use_, variable)) => {
-                if !variable.is_global || variable.initializer.is_some() || variable.storage == "extern" {
-                    return Err(self
-                        .refuse(use_, "only arrays outside of functions, and that hold nothing at first, are parted"));
+                if !variable.is_global
+                    || variable.initializer.is_some()
+                    || variable.storage == "extern"
+                    || variable.is_of_thread
+                {
+                    return Err(self.refuse(
+                        use_,
+                        "only arrays outside of functions, of all threads, and that hold nothing at first, are parted",
+                    ));
                 }
                 Ok(Array::Declared(use_, variable))
             }

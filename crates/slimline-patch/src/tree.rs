@@ -104,6 +104,8 @@ pub struct Node {
     pub referred: Option<Referred>,
     /// `static` and `extern`.
     pub storage: String,
+    /// Whether each thread has its own.
+    pub is_of_thread: bool,
     /// Of records.
     pub is_complete: bool,
     /// `struct`, `union` or `class`.
@@ -220,6 +222,10 @@ impl NodeSeed<'_, '_> {
                 "referencedMemberDecl" => node.member = map.next_value()?,
                 "referencedDecl" | "decl" => node.referred = map.next_value()?,
                 "storageClass" => node.storage = map.next_value()?,
+                "tls" => {
+                    let _: serde::de::IgnoredAny = map.next_value()?;
+                    node.is_of_thread = true;
+                }
                 "completeDefinition" => node.is_complete = map.next_value()?,
                 "tagUsed" => node.tag = map.next_value()?,
                 "isBitfield" => node.is_bit_field = map.next_value()?,

@@ -126,6 +126,8 @@ pub(crate) struct Variable {
     /// Of its declaration.
     pub(crate) begin: Place,
     pub(crate) storage: String,
+    /// Whether each thread has its own.
+    pub(crate) is_of_thread: bool,
     /// Whether it is outside of functions.
     pub(crate) is_global: bool,
     /// Whether nothing else is declared with it, in a statement of its own.
@@ -146,7 +148,7 @@ pub(crate) struct Uses {
     /// By function: from which others it is called, and whether it may be several times there. None where it is called by something else.
     calls: FxHashMap<String, Vec<Option<(String, bool)>>>,
     /// How often each token in a macro's definition names a member or a function.
-    pub(crate) in_macros: FxHashMap<Spot, usize>,
+    pub(crate) readings: FxHashMap<Spot, usize>,
 }
 
 impl Uses {
@@ -347,6 +349,7 @@ impl<'n> Walk<'_, 'n> {
             place: node.place,
             begin: node.begin,
             storage: node.storage.clone(),
+            is_of_thread: node.is_of_thread,
             is_global,
             is_alone: parent.is_some_and(|parent| parent.inner.len() == 1 && parent.kind == "DeclStmt")
                 && grand.is_some_and(|grand| grand.kind == "CompoundStmt"),
@@ -445,14 +448,13 @@ impl<'n> Walk<'_, 'n> {
         }
     }
 
-    fn in_macro(&mut self, place: Place) {
-        if place.is_in_macro {
-            *self.uses.in_macros.entry(place.spelled).or_default() += 1;
-        }
+    /// A token that changes must change for all that it is read as: by macros, and in files that are included or compiled several times.
+    fn read(&mut self, place: Place) {
+        *self.uses.readings.entry(place.spelled).or_default() += 1;
     }
 
     fn member(&mut self, node: &'n Node) {
-        self.in_macro(node.end);
+        self.read(node.end);
         let Some(&field) = self.of.fields.get(node.member.as_str()) else { return };
         let base = node.inner.first();
         let is_of_null = base.is_some_and(is_null);
@@ -467,7 +469,7 @@ impl<'n> Walk<'_, 'n> {
     }
 
     fn reference(&mut self, node: &'n Node, relation: Relation) {
-        self.in_macro(node.begin);
+        self.read(node.begin);
         let Some(referred) = node.referred.as_ref().filter(|referred| referred.kind == "FunctionDecl") else { return };
         let is_called =
             self.above.iter().rev().find(|above| !above.is_cast() && above.kind != "ParenExpr").is_some_and(|call| {
@@ -487,7 +489,8 @@ impl<'n> Walk<'_, 'n> {
     }
 
     fn call(&mut self, node: &'n Node, relation: Relation) {
-        if relation == Relation::Value && node.kind == "CallExpr" {
+        // Also by an operator of its own, as C++ assigns it.
+        if relation == Relation::Value {
             self.tell(What::Copy, node.begin);
         }
         let Some(callee) = node.callee() else { return };
@@ -507,6 +510,9 @@ impl<'n> Walk<'_, 'n> {
                 name if allocation::TAKES_BYTES.contains(&name) => What::Bytes(name.to_owned()),
                 // What is copied to somewhere else is bytes.
                 name if allocation::COPIES.contains(&name) && !self.copies_it(node) => What::Bytes(name.to_owned()),
+                name if allocation::TAKES_PARTS.contains(&name) && !allocation::is_of_wholes(node, &self.names) => {
+                    What::Bytes(name.to_owned())
+                }
                 name if allocation::TAKES_WHOLE.contains(&name) => What::Escape(Some(name.to_owned())),
                 name if allocation::PRINTS.contains(&name) => continue,
                 // Without a prototype nothing tells what it takes.
@@ -552,9 +558,9 @@ impl<'n> Walk<'_, 'n> {
             | "NullToPointer"
             | "PointerToBoolean"
             | "ToVoid"
-            | "PointerToIntegral"
             | "ConstructorConversion"
             | "UserDefinedConversion" => {}
+            "PointerToIntegral" => self.tell(What::Cast(node.type_text.qual_type.clone()), node.begin),
             "BitCast" | "IntegralToPointer" => self.pointer_cast(node, inner, (from, to)),
             kind => self.tell(What::Unknown(format!("a cast: {kind}")), node.begin),
         }
@@ -564,7 +570,16 @@ impl<'n> Walk<'_, 'n> {
         let is_any = |text: &str| matches!(text.trim_start_matches("const ").trim_start_matches("volatile "), "void *");
         // Memory that holds pointers is not the structure's.
         let matters = |relation: Relation| matches!(relation, Relation::Pointer | Relation::Array | Relation::Other);
-        if from == to || !matters(from) && !matters(to) || is_null(inner) {
+        if from == to || is_null(inner) {
+            return;
+        }
+        // What it leads to may be a pointer to one, which is freed or set there; a table is sorted, copied and freed as it is.
+        let leads_to_one = from == Relation::Deeper && !self.is_argument_of(&allocation::TAKES_TABLES)
+            || to == Relation::Function && from == Relation::None;
+        if leads_to_one && !self.is_compared() {
+            return self.tell(What::Cast(node.type_text.qual_type.clone()), node.begin);
+        }
+        if !matters(from) && !matters(to) {
             return;
         }
         if to == Relation::Pointer && from == Relation::None {
@@ -582,21 +597,34 @@ impl<'n> Walk<'_, 'n> {
             return self.tell(What::Cast(inner.type_text.qual_type.clone()), node.begin);
         }
         if from == Relation::Pointer && is_any(node.type_text.text()) {
-            let around = self.above.iter().rev().find(|above| !above.is_cast() && above.kind != "ParenExpr");
-            let is_compared =
-                |above: &&Node| above.kind == "BinaryOperator" && matches!(above.operator.as_str(), "==" | "!=");
-            if around.is_some_and(is_compared) {
+            if self.is_compared() || self.is_argument_of(&allocation::PRINTS) {
                 return;
             }
-            let function = around.filter(|around| around.kind == "CallExpr").and_then(|call| call.callee());
-            if function.is_some_and(|function| allocation::PRINTS.contains(&function.name.as_str())) {
-                return;
-            }
-            let name = function.map(|function| function.name.clone());
+            let name = self.called_around().map(|function| function.name.clone());
             return self.tell(What::Escape(name), node.begin);
         }
         let other = if from == Relation::None { inner } else { node };
         self.tell(What::Cast(other.type_text.qual_type.clone()), node.begin);
+    }
+
+    /// What an expression is part of, but for casts and parentheses.
+    fn around(&self) -> Option<&'n Node> {
+        self.above.iter().rev().find(|above| !above.is_cast() && above.kind != "ParenExpr").copied()
+    }
+
+    fn is_compared(&self) -> bool {
+        let is_equality =
+            |above: &Node| above.kind == "BinaryOperator" && matches!(above.operator.as_str(), "==" | "!=");
+        self.around().is_some_and(is_equality)
+    }
+
+    /// The function that an expression is an argument of.
+    fn called_around(&self) -> Option<&crate::tree::Referred> {
+        self.around().filter(|around| around.kind == "CallExpr").and_then(Node::callee)
+    }
+
+    fn is_argument_of(&self, functions: &[&str]) -> bool {
+        self.called_around().is_some_and(|function| functions.contains(&function.name.as_str()))
     }
 
     fn operator(&mut self, node: &'n Node, relation: Relation) {

@@ -85,7 +85,7 @@ struct Core {
     together_until: u64,
     /// It loaded a pointer since it waited last.
     is_led: bool,
-    /// And where the next one goes.
+    /// Those that are followed, and where the next one goes.
     streams: [Stream; STREAMS],
     next_stream: usize,
     /// What was transferred in this window: as expected, and if all misses overlap.

@@ -42,7 +42,7 @@ pub(crate) fn patch_of(trace: &Path, report: &RelayoutReport, commands: Option<&
         return Ok(Patched { diff: String::new(), report });
     }
     let commands = match commands {
-        Some(path) => CompileCommand::read_all(path)?,
+        Some(path) => told_commands(path, trace)?,
         None => recorded_commands(trace)?,
     };
     on_deep_stack(|| made(&advised, commands)).context("no thread for syntax trees")?
@@ -114,7 +114,7 @@ fn wanted(of: &StructureRow, advice: &AdvisedRow) -> Result<Wanted, String> {
     let change = match layout.change {
         "reorder" => Change::Reorder,
         "align" => {
-            let bytes = layout.part_bytes.first().copied().unwrap_or_default();
+            let bytes = layout.part_bytes.first().filter(|bytes| **bytes > 0).ok_or("it has no size")?;
             Change::Align(1 << bytes.trailing_zeros().min(MOST_ALIGN.trailing_zeros()))
         }
         "pool" => Change::Pool,
@@ -125,22 +125,36 @@ fn wanted(of: &StructureRow, advice: &AdvisedRow) -> Result<Wanted, String> {
     Ok(Wanted { structure: plain_name(&of.name).to_owned(), change, parts: layout.parts.clone() })
 }
 
-/// The commands that compiled the traced program and its libraries, as clang recorded them.
-fn recorded_commands(trace: &Path) -> anyhow::Result<Vec<CompileCommand>> {
+/// The commands of a file, which must have one for each unit of the traced program whose source is here.
+fn told_commands(file: &Path, trace: &Path) -> anyhow::Result<Vec<CompileCommand>> {
+    let commands = CompileCommand::read_all(file)?;
+    let told: BTreeSet<PathBuf> = commands.iter().filter_map(|command| command.path().canonicalize().ok()).collect();
+    let own = compiled_units(trace)?.into_iter();
+    let mut paths = own.filter_map(|unit| Path::new(&unit.directory).join(&unit.file).canonicalize().ok());
+    if let Some(missing) = paths.find(|path| !told.contains(path)) {
+        bail!("{}: does not tell how {} is compiled, which the traced program has", file.display(), missing.display());
+    }
+    Ok(commands)
+}
+
+/// Units of C and C++ of the traced program and its libraries, as debug information tells them.
+fn compiled_units(trace: &Path) -> anyhow::Result<Vec<CompiledUnit>> {
     let recording = Recording::open(trace)?;
     let store = FileStore::new(&Disk);
     let paths: BTreeSet<&String> = recording.objects().iter().map(|object| &object.path).collect();
+    let units = |path: &String| Module::open(&store, path).debug().map(|debug| debug.compiled_units());
+    Ok(paths.into_iter().filter_map(units).flatten().filter(is_c).collect())
+}
+
+/// The commands that compiled them, as clang recorded them.
+fn recorded_commands(trace: &Path) -> anyhow::Result<Vec<CompileCommand>> {
     let mut commands = Vec::new();
     let mut unknown: Option<CompiledUnit> = None;
-    for path in paths {
-        let module = Module::open(&store, path);
-        let Some(debug) = module.debug() else { continue };
-        for unit in debug.compiled_units().into_iter().filter(is_c) {
-            let (directory, file) = (PathBuf::from(&unit.directory), PathBuf::from(&unit.file));
-            match CompileCommand::of_producer(directory, file, &unit.producer) {
-                Some(command) => commands.push(command),
-                None => unknown = Some(unit),
-            }
+    for unit in compiled_units(trace)? {
+        let (directory, file) = (PathBuf::from(&unit.directory), PathBuf::from(&unit.file));
+        match CompileCommand::of_producer(directory, file, &unit.producer) {
+            Some(command) => commands.push(command),
+            None => unknown = Some(unit),
         }
     }
     commands.sort();
@@ -157,7 +171,7 @@ fn recorded_commands(trace: &Path) -> anyhow::Result<Vec<CompileCommand>> {
 /// Whether a unit is of a language that is patched.
 fn is_c(unit: &CompiledUnit) -> bool {
     let language = unit.language;
-    matches!(language, "C" | "C89" | "C99" | "C11" | "C17") || language.starts_with("C_plus_plus")
+    matches!(language, "C" | "C89" | "C99" | "C11" | "C17" | "C23") || language.starts_with("C_plus_plus")
 }
 
 /// A path as it is seen from a directory.

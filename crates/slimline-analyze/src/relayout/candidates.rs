@@ -13,8 +13,9 @@ use crate::full_trace::object_structures::{FieldShape, Hold, StructureShape};
 const COLD: f64 = 0.02;
 /// One that this part of them use is hot. What sets all fields once is a visit, too, so that of few visits many are such.
 const HOT: f64 = 0.5;
-/// Ways to part hot fields from cold ones that are tried: where use falls most.
+/// Ways to part hot fields from cold ones that are tried: where use falls most, by this factor at least.
 const CUTS: usize = 3;
+const LEAST_FALL: f64 = 1.25;
 /// Affinities from which on fields belong together: each makes its own split.
 const THRESHOLDS: [f64; 3] = [0.25, 0.5, 0.8];
 /// Elements whose fields lie together in blocks: as many as a vector of four bytes each has.
@@ -242,7 +243,7 @@ impl Of<'_> {
         let is_cold = |used: u64| (used as f64) < HOT * self.visits.count() as f64;
         // Once more is one time more than never.
         let fall = |cut: &[u64]| (cut[1] + 1) as f64 / (cut[0] + 1) as f64;
-        let mut cuts: Vec<&[u64]> = uses.windows(2).filter(|cut| is_cold(cut[0])).collect();
+        let mut cuts: Vec<&[u64]> = uses.windows(2).filter(|cut| is_cold(cut[0]) && fall(cut) >= LEAST_FALL).collect();
         cuts.sort_by(|a, b| fall(b).total_cmp(&fall(a)));
         cuts.into_iter().take(CUTS).map(|cut| cut[0]).collect()
     }

@@ -91,6 +91,39 @@ fn what_needs_the_layout_is_told_with_its_line() {
             "return of(*n);",
             "a.c:6: a function takes or gives all of it",
         ),
+        (Change::Reorder, "", "memset(n, 0, sizeof *n - 8);", "a.c:9: memset reads or writes it as bytes"),
+        (
+            Change::Reorder,
+            "static int at = offsetof(struct node, next);",
+            "n->a = at;",
+            "a.c:6: the offset of a member is asked for",
+        ),
+        (
+            Change::Reorder,
+            "static struct node table[8];",
+            "fread(&table, sizeof table, 1, stdin);",
+            "a.c:9: a pointer to it is taken for another type here (void *)",
+        ),
+        (Change::Reorder, "", "n->a = (long)n >> 4;", "a.c:9: a pointer to it is taken for another type here (long)"),
+        (
+            Change::Pool,
+            "static void gone(void *of) { void **p = of; free(*p); *p = 0; }",
+            "gone(&n);",
+            "a.c:9: a pointer to it is taken for another type here (void *)",
+        ),
+        (
+            Change::Pool,
+            "typedef void give(struct node *);",
+            "give *f = (give *)free; f(n);",
+            "a.c:9: this use of it is not understood (give *)",
+        ),
+        (
+            Change::Pool,
+            "#include <pthread.h>\nstatic void *go(void *p) { return p; }",
+            "pthread_t t; pthread_create(&t, 0, go, 0); free(n);",
+            "it is freed, and there are threads, each of which would have a pool of its own",
+        ),
+        (HOT_COLD, "static __thread struct node own;", "own.a++;", "a.c:6: each thread has a variable of its own"),
         (Change::Split, "", "n = malloc(9 * sizeof *n);", "a.c:9: there is more than one array of it"),
         (Change::Pool, "", "n = malloc(9 * sizeof *n);", "a.c:9: several are allocated at once"),
     ];
@@ -110,6 +143,42 @@ fn arrays_that_may_be_several_are_left_alone() {
     let why =
         diff(directory.path(), &["a.c"], &wanted("node", Change::Split, &[&["a", "next"], &["text"]])).unwrap_err();
     assert_eq!(why, "a.c:6: this allocation may run several times, and parts of several arrays are not told apart");
+}
+
+fn refused_file(name: &str, text: &str, change: Change) -> String {
+    let directory = tempfile::tempdir().unwrap();
+    fs::write(directory.path().join(name), format!("{HEAD}{text}")).unwrap();
+    let parts: [&[&str]; 2] = [&["a", "next"], &["text"]];
+    diff(directory.path(), &[name], &wanted("node", change, &parts)).unwrap_err()
+}
+
+#[test]
+fn what_is_gone_back_to_runs_several_times() {
+    let text = "int main(int c, char **v) {\nstruct node *one;\nagain: one = malloc(c * sizeof *one);\none[0].a = c;\n\
+                if (c-- > 0)\ngoto again;\n(void)v;\nreturn !one[0].a;\n}\n";
+    let why = refused_file("a.c", text, Change::Split);
+    assert_eq!(why, "a.c:8: this allocation may run several times, and parts of several arrays are not told apart");
+}
+
+#[test]
+fn assignments_of_classes_are_copies() {
+    let text = "void both(node *a, node *b) {\n*a = *b;\n}\nint main() { node a{}, b{};\nboth(&a, &b);\nreturn 0;\n}\n";
+    assert_eq!(refused_file("a.cpp", text, HOT_COLD), "a.cpp:7: all of it is copied");
+}
+
+/// What is right for the one type would be wrong for the other.
+#[test]
+fn files_that_are_read_for_several_types_are_left_alone() {
+    let directory = tempfile::tempdir().unwrap();
+    let included = "T *NEW(void) {\n    T *t = (T *)malloc(sizeof(T));\n    return t;\n}\n";
+    let source = format!(
+        "{HEAD}struct big {{ long all[99]; }};\n#define T struct node\n#define NEW new_node\n#include \"new.inc\"\n#undef T\n#undef NEW\n\
+         #define T struct big\n#define NEW new_big\n#include \"new.inc\"\nint main(void) {{ return !new_node()->a + !new_big(); }}\n"
+    );
+    fs::write(directory.path().join("new.inc"), included).unwrap();
+    fs::write(directory.path().join("a.c"), source).unwrap();
+    let why = diff(directory.path(), &["a.c"], &wanted("node", Change::Pool, &[&["a", "next", "text"]])).unwrap_err();
+    assert_eq!(why, "new.inc:2: this is used for other types, too");
 }
 
 /// One definition for several units; some members are named through pointers to elements, some by index.

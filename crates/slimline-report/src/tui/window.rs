@@ -31,9 +31,9 @@ impl Window {
         let page = self.height.saturating_sub(1).max(1);
         let cursor = match motion {
             Motion::Up => self.cursor.saturating_sub(1),
-            Motion::Down => self.cursor + 1,
+            Motion::Down => self.cursor.saturating_add(1),
             Motion::PageUp => self.cursor.saturating_sub(page),
-            Motion::PageDown => self.cursor + page,
+            Motion::PageDown => self.cursor.saturating_add(page),
             Motion::Home => 0,
             Motion::End => usize::MAX,
         };

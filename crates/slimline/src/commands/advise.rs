@@ -27,10 +27,9 @@ pub(crate) fn run(options: &cli::Advise) -> anyhow::Result<u8> {
         let mut report = relayouts::search(directory, (&machine, name))?;
         if let Some(path) = &options.patch {
             let Patched { diff, report: mut made } = patch_of(directory, &report, options.compile_commands.as_deref())?;
-            if !diff.is_empty() {
-                write_whole(path, |out| out.write_all(diff.as_bytes()))?;
-                made.file = Some(path.display().to_string());
-            }
+            // Also where nothing is patched: an older one that is there would be taken for this.
+            write_whole(path, |out| out.write_all(diff.as_bytes()))?;
+            made.file = (!diff.is_empty()).then(|| path.display().to_string());
             report.patch = Some(made);
         }
         let text = |out: &mut String| text::relayout(out, &report);

@@ -11,6 +11,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 
 use anyhow::{Context as _, bail};
+use ratatui_core::layout::{Position, Rect};
 use ratatui_core::terminal::Terminal;
 use ratatui_crossterm::CrosstermBackend;
 use ratatui_crossterm::crossterm::cursor::{Hide, Show};
@@ -155,7 +156,14 @@ impl Screen {
         // First: it waits until a program in the background is brought to the foreground.
         enable_raw_mode()?;
         execute!(self.terminal.backend_mut(), EnterAlternateScreen, Hide)?;
-        self.terminal.clear()
+        self.clear()
+    }
+
+    /// Has all of it drawn anew. `Terminal::clear` would ask the terminal where its cursor is, and wait for an answer which whoever reads keys
+    /// may get.
+    fn clear(&mut self) -> io::Result<()> {
+        let size = self.terminal.size()?;
+        self.terminal.resize(Rect::from((Position::ORIGIN, size)))
     }
 
     /// Draws, unless it is in the background.
@@ -177,7 +185,7 @@ impl Screen {
                     // What the terminal would do if keys were not read one by one. A session's first group has nobody who
                     // would have it go on.
                     'z' if getpgrp() != getsid(None)? => kill_current_process_group(Signal::TSTP)?,
-                    'l' => self.terminal.clear()?,
+                    'l' => self.clear()?,
                     _ => {}
                 }
             }
