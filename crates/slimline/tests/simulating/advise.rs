@@ -114,21 +114,29 @@ fn what_is_advised_is_written_as_a_patch() {
     assert_eq!(run("./again", &[]), Some(0));
 }
 
-/// Another unit that takes its bytes is told by the commands of the project.
+/// The project's commands tell of another unit, which has a structure of that name, too.
 #[test]
-fn what_can_not_be_patched_is_said_with_its_line() {
+fn what_can_not_be_patched_is_said() {
     let (_, _, directory) = advised(&["-DLINKED"]);
     let path = |name: &str| directory.path().join(name).display().to_string();
-    let other = "#include <stdio.h>\nstruct body { double x, y, z, vx, vy, vz, mass; struct body *next; };\n\
-                 void save(struct body *body) { fwrite(body, sizeof *body, 1, stdout); }\n";
-    fs::write(path("save.c"), other).unwrap();
+    fs::write(path("save.c"), "struct body { double x; };\ndouble of(struct body *body) { return body->x; }\n")
+        .unwrap();
     let command = |file: &str| serde_json::json!({ "directory": path(""), "file": file, "command": format!("cc -DLINKED -c {file}") });
-    fs::write(path("commands.json"), serde_json::to_vec(&[command("save.c")]).unwrap()).unwrap();
+    let tell = |files: &[&str]| {
+        let commands: Vec<_> = files.iter().map(|file| command(file)).collect();
+        fs::write(path("commands.json"), serde_json::to_vec(&commands).unwrap()).unwrap();
+    };
     let patched = ["--patch", "change.diff", "--compile-commands", "commands.json"];
-    let report = json(directory.path(), &[&["advise"], &TRACE[..], &patched].concat());
+    let arguments = [&["advise"], &TRACE[..], &patched].concat();
+    tell(&["save.c"]);
+    let said = failed(directory.path(), &arguments);
+    assert!(said.contains("commands.json: does not tell how ") && said.contains("program.c is compiled"), "{said}");
+    tell(&["save.c", "program.c"]);
+    let report = json(directory.path(), &arguments);
     let patch = &report["patch"];
-    assert_eq!(patch["structures"][0]["refused"], "save.c:3: fwrite reads or writes it as bytes");
-    assert!(patch["file"].is_null() && !directory.path().join("change.diff").exists());
+    assert_eq!(patch["structures"][0]["refused"], "there are several structures of that name");
+    assert!(patch["file"].is_null());
+    assert_eq!(fs::read_to_string(path("change.diff")).unwrap(), "");
     let said = failed(
         directory.path(),
         &[&["advise"], &TRACE[..], &["--patch", "a", "--compile-commands", "save.c"]].concat(),
