@@ -3,8 +3,12 @@
 //! An expression or declaration whose type is made of the structure is of a kind that is known here, or it is told as one that is not:
 //! nobody may change a layout then.
 
+mod casts;
+mod expressions;
+
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use self::expressions::{KNOWN, is_null, names_this, unconverted};
 use crate::allocation::{self, Allocation};
 use crate::flows::{Flow, Flows, Origin};
 use crate::names::{Names, Relation};
@@ -471,10 +475,9 @@ impl<'n> Walk<'_, 'n> {
     fn reference(&mut self, node: &'n Node, relation: Relation) {
         self.read(node.begin);
         let Some(referred) = node.referred.as_ref().filter(|referred| referred.kind == "FunctionDecl") else { return };
-        let is_called =
-            self.above.iter().rev().find(|above| !above.is_cast() && above.kind != "ParenExpr").is_some_and(|call| {
-                call.kind == "CallExpr" && call.callee().is_some_and(|callee| callee.id == referred.id)
-            });
+        let is_called = self.around().is_some_and(|call| {
+            call.kind == "CallExpr" && call.callee().is_some_and(|callee| callee.id == referred.id)
+        });
         let around = self.above.iter().rev().find(|above| above.kind == "FunctionDecl");
         let inside = self.above.iter().rev().take_while(|above| above.kind != "FunctionDecl");
         let is_repeated = inside.into_iter().any(|above| allocation::repeats(above));
@@ -539,94 +542,6 @@ impl<'n> Walk<'_, 'n> {
         places.into_iter().all(|place| matches!(self.relation(place.uncast()), Relation::Pointer | Relation::Array))
     }
 
-    fn cast(&mut self, node: &'n Node, to: Relation) {
-        let Some(inner) = node.inner.first() else { return };
-        let from = self.relation(inner);
-        if to == Relation::None && from == Relation::None {
-            return;
-        }
-        match node.cast.as_str() {
-            "LValueToRValue" => {
-                let is_stored = self.above.last().is_some_and(|above| self.consumed.contains(&above.id));
-                if to == Relation::Value && !is_stored {
-                    self.tell(What::Copy, node.begin);
-                }
-            }
-            "NoOp"
-            | "ArrayToPointerDecay"
-            | "FunctionToPointerDecay"
-            | "NullToPointer"
-            | "PointerToBoolean"
-            | "ToVoid"
-            | "ConstructorConversion"
-            | "UserDefinedConversion" => {}
-            "PointerToIntegral" => self.tell(What::Cast(node.type_text.qual_type.clone()), node.begin),
-            "BitCast" | "IntegralToPointer" => self.pointer_cast(node, inner, (from, to)),
-            kind => self.tell(What::Unknown(format!("a cast: {kind}")), node.begin),
-        }
-    }
-
-    fn pointer_cast(&mut self, node: &'n Node, inner: &'n Node, (from, to): (Relation, Relation)) {
-        let is_any = |text: &str| matches!(text.trim_start_matches("const ").trim_start_matches("volatile "), "void *");
-        // Memory that holds pointers is not the structure's.
-        let matters = |relation: Relation| matches!(relation, Relation::Pointer | Relation::Array | Relation::Other);
-        if from == to || is_null(inner) {
-            return;
-        }
-        // What it leads to may be a pointer to one, which is freed or set there; a table is sorted, copied and freed as it is.
-        let leads_to_one = from == Relation::Deeper && !self.is_argument_of(&allocation::TAKES_TABLES)
-            || to == Relation::Function && from == Relation::None;
-        if leads_to_one && !self.is_compared() {
-            return self.tell(What::Cast(node.type_text.qual_type.clone()), node.begin);
-        }
-        if !matters(from) && !matters(to) {
-            return;
-        }
-        if to == Relation::Pointer && from == Relation::None {
-            let source = inner.uncast();
-            let allocated =
-                (source.kind == "CallExpr").then(|| Allocation::of(source, &self.above, &self.names)).flatten();
-            if let Some((allocation, size)) = allocated {
-                self.consumed.extend(size);
-                return self.tell(What::Allocation(allocation), node.begin);
-            }
-            if is_any(inner.type_text.text()) {
-                let name = source.callee().map(|callee| callee.name.clone());
-                return self.tell(What::Adopted(name), node.begin);
-            }
-            return self.tell(What::Cast(inner.type_text.qual_type.clone()), node.begin);
-        }
-        if from == Relation::Pointer && is_any(node.type_text.text()) {
-            if self.is_compared() || self.is_argument_of(&allocation::PRINTS) {
-                return;
-            }
-            let name = self.called_around().map(|function| function.name.clone());
-            return self.tell(What::Escape(name), node.begin);
-        }
-        let other = if from == Relation::None { inner } else { node };
-        self.tell(What::Cast(other.type_text.qual_type.clone()), node.begin);
-    }
-
-    /// What an expression is part of, but for casts and parentheses.
-    fn around(&self) -> Option<&'n Node> {
-        self.above.iter().rev().find(|above| !above.is_cast() && above.kind != "ParenExpr").copied()
-    }
-
-    fn is_compared(&self) -> bool {
-        let is_equality =
-            |above: &Node| above.kind == "BinaryOperator" && matches!(above.operator.as_str(), "==" | "!=");
-        self.around().is_some_and(is_equality)
-    }
-
-    /// The function that an expression is an argument of.
-    fn called_around(&self) -> Option<&crate::tree::Referred> {
-        self.around().filter(|around| around.kind == "CallExpr").and_then(Node::callee)
-    }
-
-    fn is_argument_of(&self, functions: &[&str]) -> bool {
-        self.called_around().is_some_and(|function| functions.contains(&function.name.as_str()))
-    }
-
     fn operator(&mut self, node: &'n Node, relation: Relation) {
         let [left, right] = node.inner.as_slice() else { return };
         if node.operator != "=" {
@@ -678,69 +593,6 @@ impl<'n> Walk<'_, 'n> {
             "CallExpr" if Allocation::of(bare, &self.above, &self.names).is_some() => Origin::Allocation,
             _ => self.key(bare).map_or(Origin::Other, Origin::Variable),
         }
-    }
-}
-
-/// Expressions that only hand on what they are made of.
-const KNOWN: [&str; 34] = [
-    "ParenExpr",
-    "ArraySubscriptExpr",
-    "ConditionalOperator",
-    "BinaryConditionalOperator",
-    "StmtExpr",
-    "VAArgExpr",
-    "ImplicitValueInitExpr",
-    "InitListExpr",
-    "CompoundLiteralExpr",
-    "GNUNullExpr",
-    "CXXNullPtrLiteralExpr",
-    "CXXThisExpr",
-    "ExprWithCleanups",
-    "MaterializeTemporaryExpr",
-    "CXXBindTemporaryExpr",
-    "ConstantExpr",
-    "CXXConstructExpr",
-    "CXXTemporaryObjectExpr",
-    "CXXDefaultArgExpr",
-    "CXXDefaultInitExpr",
-    "CXXScalarValueInitExpr",
-    "LambdaExpr",
-    "SubstNonTypeTemplateParmExpr",
-    "CXXStdInitializerListExpr",
-    "ArrayInitLoopExpr",
-    "OpaqueValueExpr",
-    "PredefinedExpr",
-    "StringLiteral",
-    "AtomicExpr",
-    "ParenListExpr",
-    "DesignatedInitExpr",
-    "NoInitExpr",
-    "UnresolvedLookupExpr",
-    "FullComment",
-];
-
-/// Whether `this` is in it.
-fn names_this(node: &Node) -> bool {
-    node.kind == "CXXThisExpr" || node.inner.iter().any(names_this)
-}
-
-/// Without parentheses and the conversions that are not written.
-fn unconverted(node: &Node) -> &Node {
-    let bare = node.bare();
-    match bare.inner.first() {
-        Some(inner) if bare.kind == "ImplicitCastExpr" => unconverted(inner),
-        _ => bare,
-    }
-}
-
-/// Whether it is a null pointer.
-fn is_null(node: &Node) -> bool {
-    let bare = node.bare();
-    match bare.cast.as_str() {
-        "NullToPointer" => true,
-        "BitCast" | "NoOp" => bare.inner.first().is_some_and(is_null),
-        "IntegralToPointer" => bare.inner.first().is_some_and(|inner| inner.uncast().value == "0"),
-        _ => bare.kind == "CXXNullPtrLiteralExpr" || bare.kind == "GNUNullExpr",
     }
 }
 
