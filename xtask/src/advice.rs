@@ -26,11 +26,23 @@ struct Case {
     change: &'static str,
     first: &'static [&'static str],
     is_pool: bool,
+    /// For its trace: whether values are told.
+    flags: &'static str,
     arguments: &'static [&'static str],
 }
 
 const fn case(name: &'static str, source: &'static str, structure: &'static str) -> Case {
-    Case { name, source, twin: None, structure, change: "split", first: &[], is_pool: false, arguments: &[] }
+    Case {
+        name,
+        source,
+        twin: None,
+        structure,
+        change: "split",
+        first: &[],
+        is_pool: false,
+        flags: "-O2 -g",
+        arguments: &[],
+    }
 }
 
 const CASES: &[Case] = &[
@@ -74,6 +86,12 @@ const CASES: &[Case] = &[
     Case { change: "reorder", ..case("holes", "advised/holes.c", "quote") },
     Case { change: "align", ..case("straddling", "advised/straddling.c", "material") },
     Case { change: "pool", is_pool: true, ..case("pooled", "advised/pooled.c", "edge") },
+    Case { change: "shrink", flags: "-O2 -g --slimline-values", ..case("counters", "advised/counters.c", "counter") },
+    Case {
+        change: LARGE_PAGES,
+        arguments: &["8000000"],
+        ..case("counters_large_pages", "advised/counters.c", "counter")
+    },
     Case { first: &["key"], ..case("probing", "advised/probing.c", "slot") },
     Case { first: &["price", "quantity", "id"], ..case("orders", "advised/orders.cpp", "Order") },
     Case {
@@ -84,10 +102,21 @@ const CASES: &[Case] = &[
     },
 ];
 
+/// Nothing of the program is changed: `malloc` takes pages of 2 MiB.
+const LARGE_PAGES: &str = "large_pages";
+const BY_MALLOC: (&str, &str) = ("GLIBC_TUNABLES", "glibc.malloc.hugetlb=1");
+
 /// What of `slimline advise TRACE --format json` is read.
 #[derive(Deserialize)]
 struct Advised {
     structures: Vec<Structure>,
+    large_pages: Option<LargePages>,
+}
+
+#[derive(Deserialize)]
+struct LargePages {
+    is_advised: bool,
+    alone: Predicted,
 }
 
 #[derive(Deserialize)]
@@ -130,6 +159,7 @@ impl Case {
     fn build(&self, compilers: &Compilers) -> Result<[PathBuf; 2]> {
         let before = compilers.build(&self.program(self.source), "-O2 -g", "as_it_is")?;
         let after = match self.twin {
+            _ if self.change == LARGE_PAGES => before.clone(),
             Some(twin) => compilers.build(&self.program(twin), "-O2 -g", "advised")?,
             None => compilers.build(&self.program(self.source), "-O2 -g -DADVISED", "advised")?,
         };
@@ -146,6 +176,32 @@ impl Case {
         let mut command = Command::new(executable);
         command.args(self.arguments);
         command
+    }
+
+    fn changed(&self, executable: &PathBuf) -> Command {
+        let mut command = self.command(executable);
+        if self.change == LARGE_PAGES {
+            command.env(BY_MALLOC.0, BY_MALLOC.1);
+        }
+        command
+    }
+
+    /// What is predicted for what was done by hand; and what is advised, with the prediction for that.
+    fn predicted<'a>(&self, advised: &'a Advised) -> Result<(f64, Option<(&'a str, &'a Predicted)>)> {
+        if self.change == LARGE_PAGES {
+            let Some(pages) = &advised.large_pages else { bail!("{}: large pages were not tried", self.name) };
+            return Ok((pages.alone.time_ratio, pages.is_advised.then_some((LARGE_PAGES, &pages.alone))));
+        }
+        let Some(structure) = advised.structures.iter().find(|of| of.name.ends_with(self.structure)) else {
+            bail!("{}: nothing is said of {}", self.name, self.structure);
+        };
+        let mut tried = structure.tried.iter().filter(|of| self.is_by_hand(&of.change, &of.parts, of.is_pool));
+        let is_advised = |of: &&Advice| self.is_by_hand(&of.change, &of.parts, of.is_pool);
+        let confirmed = structure.advice.as_ref().filter(is_advised).map(|of| of.predicted.time_ratio);
+        let Some(predicted) = confirmed.or(tried.next().map(|of| of.time_ratio)) else {
+            bail!("{}: {} of {} was not tried", self.name, self.change, self.structure);
+        };
+        Ok((predicted, structure.advice.as_ref().map(|of| (of.change.as_str(), &of.predicted))))
     }
 }
 
@@ -164,24 +220,15 @@ pub(crate) fn run(runs: usize, only: &[String]) -> Result<bool> {
     );
     let (mut wrong, mut near, mut all) = (Vec::new(), 0, 0);
     for case in select(CASES.iter().collect(), |case| case.name, only)? {
-        let traced = slimline.compilers()?.build(&case.program(case.source), "-O2 -g", "traced")?;
+        let traced = slimline.compilers()?.build(&case.program(case.source), case.flags, "traced")?;
         let trace = slimline.session(case.name);
         timed(slimline.trace(&case.command(&traced), &["-o".as_ref(), trace.as_os_str()]))?;
         let (_, output) = timed(slimline.analysis("advise", &trace, &["--format", "json"]))?;
         let advised: Advised = serde_json::from_slice(&output.stdout).context("what `slimline advise` printed")?;
         std::fs::remove_dir_all(&trace)?;
-        let Some(structure) = advised.structures.iter().find(|of| of.name.ends_with(case.structure)) else {
-            bail!("{}: nothing is said of {}", case.name, case.structure);
-        };
-        let tried = structure.tried.iter().filter(|of| case.is_by_hand(&of.change, &of.parts, of.is_pool));
-        let predicted = tried.map(|of| of.time_ratio).next();
-        let is_advised = |of: &&Advice| case.is_by_hand(&of.change, &of.parts, of.is_pool);
-        let confirmed = structure.advice.as_ref().filter(is_advised).map(|of| of.predicted.time_ratio);
-        let Some(predicted) = confirmed.or(predicted) else {
-            bail!("{}: {} of {} was not tried", case.name, case.change, case.structure);
-        };
+        let (predicted, advice) = case.predicted(&advised)?;
         let [before, after] = case.build(&Compilers::clang())?;
-        let pair = Pair::measure(runs, || Ok(case.command(&before)), || Ok(case.command(&after)))?;
+        let pair = Pair::measure(runs, || Ok(case.command(&before)), || Ok(case.changed(&after)))?;
         let measured = pair.wall_ratio().median;
         let off = predicted / measured;
         all += 1;
@@ -189,17 +236,13 @@ pub(crate) fn run(runs: usize, only: &[String]) -> Result<bool> {
         if (predicted < 1.0) != (measured < 1.0) && (measured - 1.0).abs() > NOISE && (predicted - 1.0).abs() > 0.005 {
             wrong.push(case.name);
         }
-        let advice = structure.advice.as_ref();
         println!(
             "| {} | {} | {predicted:.2} | {measured:.2} | {off:.2} | {} | {} | {} |",
             case.name,
             case.change.replace('_', " "),
-            advice.map_or("–".to_owned(), |of| of.change.replace('_', " ")),
-            advice.map_or("–".to_owned(), |of| format!("{:.2}", of.predicted.time_ratio)),
-            advice.map_or("–".to_owned(), |of| format!(
-                "{:.2}–{:.2}",
-                of.predicted.time_ratio_low, of.predicted.time_ratio_high
-            )),
+            advice.map_or("–".to_owned(), |(change, _)| change.replace('_', " ")),
+            advice.map_or("–".to_owned(), |(_, of)| format!("{:.2}", of.time_ratio)),
+            advice.map_or("–".to_owned(), |(_, of)| format!("{:.2}–{:.2}", of.time_ratio_low, of.time_ratio_high)),
         );
     }
     println!(

@@ -107,6 +107,15 @@ pub struct NamedValues {
     pub narrowest: Option<&'static str>,
 }
 
+/// The least and the greatest as text: integers need more digits than a JSON number keeps.
+pub(crate) fn bounds(range: Range) -> (String, String) {
+    match range {
+        Range::Unsigned(least, greatest) => (least.to_string(), greatest.to_string()),
+        Range::Signed(least, greatest) => (least.to_string(), greatest.to_string()),
+        Range::Float(least, greatest) => (least.to_string(), greatest.to_string()),
+    }
+}
+
 impl From<&(String, Values)> for NamedValues {
     fn from((name, values): &(String, Values)) -> Self {
         let (least, greatest) = match values.range() {
@@ -114,9 +123,10 @@ impl From<&(String, Values)> for NamedValues {
             Some(Range::Unsigned(least, greatest)) if values.kind == ValueKind::Pointer => {
                 (Some(format!("{least:#x}")), Some(format!("{greatest:#x}")))
             }
-            Some(Range::Unsigned(least, greatest)) => (Some(least.to_string()), Some(greatest.to_string())),
-            Some(Range::Signed(least, greatest)) => (Some(least.to_string()), Some(greatest.to_string())),
-            Some(Range::Float(least, greatest)) => (Some(least.to_string()), Some(greatest.to_string())),
+            Some(range) => {
+                let (least, greatest) = bounds(range);
+                (Some(least), Some(greatest))
+            }
         };
         let kind = match values.kind {
             ValueKind::Integer | ValueKind::Signed | ValueKind::Unsigned => "integer",

@@ -3,17 +3,19 @@
 use std::collections::BTreeSet;
 
 use serde::Serialize;
+use slimline_analyze::full_trace::held_values::{Narrower, ROOM};
 use slimline_analyze::full_trace::object_structures::{FieldShape, Hold, StructureShape, Structured, TouchingLine};
 use slimline_analyze::full_trace::objects::{Object, ObjectOrigin};
 use slimline_analyze::relayout::candidates::{Candidate, Untouchable};
 use slimline_analyze::relayout::search::{Searched, Tried};
 use slimline_analyze::relayout::ties::{Reliance, Tie};
 use slimline_analyze::relayout::visits::Visits;
-use slimline_analyze::relayout::{Taken, TimeRatio, definitions};
+use slimline_analyze::relayout::{Taken, TimeRatio, WORTH_IT, definitions, narrower_type};
+use slimline_attribute::tables::Language;
 use slimline_simulate::machine::Machine;
 use slimline_simulate::relaid::{Part, StructureLayout};
 
-use crate::full_trace::known;
+use crate::full_trace::{bounds, known};
 use crate::simulation::AccessTrace;
 use crate::view::{NewLayout, PlacedField};
 
@@ -33,6 +35,17 @@ pub struct Replayed {
     pub before: Taken,
     /// With all that is advised; none where nothing is.
     pub together: Option<Taken>,
+    /// On large pages; none where the machine has none.
+    pub large_pages: Option<LargePagesTaken>,
+}
+
+/// What they take on pages of 2 MiB.
+#[derive(Clone, Copy, Debug)]
+pub struct LargePagesTaken {
+    /// As the program is.
+    pub alone: Taken,
+    /// With all that is advised; none where nothing is.
+    pub with_advised: Option<Taken>,
 }
 
 /// Everything `slimline advise TRACE` shows, and its JSON.
@@ -56,9 +69,38 @@ pub struct RelayoutReport {
     pub unknown_share: f64,
     /// All that is advised together; none where nothing is.
     pub together: Option<PredictedRow>,
+    /// The program on large pages; none where the machine has none.
+    pub large_pages: Option<LargePagesRow>,
     /// What became of it in the program's sources, where that was asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub patch: Option<PatchReport>,
+}
+
+/// What is predicted for all memory on pages of 2 MiB.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct LargePagesRow {
+    /// Whether that saves enough.
+    pub is_advised: bool,
+    /// Nothing else changed.
+    pub alone: PredictedRow,
+    /// With all that is advised; none where nothing is.
+    pub with_advised: Option<PredictedRow>,
+}
+
+impl LargePagesRow {
+    fn of(taken: &LargePagesTaken, replayed: &Replayed) -> Self {
+        let LargePagesTaken { alone, with_advised } = taken;
+        // With advice it must save something that the advice does not.
+        let (with, without) = match (with_advised, replayed.together) {
+            (Some(with), Some(without)) => (*with, without),
+            _ => (*alone, replayed.before),
+        };
+        Self {
+            is_advised: TimeRatio::of(&with, &without).saved() >= WORTH_IT,
+            alone: PredictedRow::of(alone, &replayed.before),
+            with_advised: with_advised.map(|taken| PredictedRow::of(&taken, &replayed.before)),
+        }
+    }
 }
 
 /// The patch that makes what is advised.
@@ -128,6 +170,28 @@ pub struct FieldRow {
     pub bytes: u32,
     /// Part of the visits that use it.
     pub used: f64,
+    /// A narrower type that would hold what it was seen to hold; none where there is none, or the trace tells no values.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub narrower: Option<NarrowerRow>,
+}
+
+/// A narrower type of a field, and why it would do.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct NarrowerRow {
+    /// As the language spells it.
+    #[serde(rename = "type")]
+    pub type_name: String,
+    /// The least value that was seen.
+    pub least: String,
+    /// The greatest.
+    pub greatest: String,
+}
+
+impl NarrowerRow {
+    fn of(language: Language, narrower: &Narrower) -> Self {
+        let (least, greatest) = bounds(narrower.range);
+        Self { type_name: narrower_type(language, narrower), least, greatest }
+    }
 }
 
 /// Fields that visits use together.
@@ -171,7 +235,7 @@ impl PredictedRow {
 /// A layout that was tried.
 #[derive(Clone, Debug, Serialize)]
 pub struct TriedRow {
-    /// `reorder`, `align`, `pool`, `hot_cold_split`, `split`, `array_of_each` or `blocks`.
+    /// `reorder`, `align`, `pool`, `hot_cold_split`, `shrink`, `split`, `array_of_each` or `blocks`.
     pub change: &'static str,
     /// Names of the fields of each part.
     pub parts: Vec<Vec<String>>,
@@ -250,6 +314,7 @@ impl RelayoutReport {
                 .map(|(of, ties)| row(facts, (of, ties), &replayed.before))
                 .collect(),
             together: replayed.together.map(|together| PredictedRow::of(&together, &replayed.before)),
+            large_pages: replayed.large_pages.map(|taken| LargePagesRow::of(&taken, replayed)),
             patch: None,
         }
     }
@@ -276,6 +341,7 @@ fn row(facts: &Facts<'_>, (searched, ties): (&Searched, &Option<Vec<(String, Tie
         offset: field.offset,
         bytes: field.bytes,
         used: part(visits.used(number)),
+        narrower: field.narrower.as_ref().map(|of| NarrowerRow::of(shape.language, of)),
     };
     let names = |fields: u128| {
         let used = shape.fields.iter().enumerate().filter(|(number, _)| *number < 128 && fields & (1 << number) != 0);
@@ -288,7 +354,7 @@ fn row(facts: &Facts<'_>, (searched, ties): (&Searched, &Option<Vec<(String, Tie
         layout: tried(advised),
         title: title(shape, &advised.candidate),
         predicted: PredictedRow::of(&taken, before),
-        cautions: cautions(shape, ties.as_deref()),
+        cautions: narrowed(shape, &advised.candidate).into_iter().chain(cautions(shape, ties.as_deref())).collect(),
         layouts: new_layouts(&advised.candidate.layout),
         code: definitions(shape, &advised.candidate),
         touched_lines: touched_lines(shape, &advised.candidate),
@@ -343,7 +409,7 @@ fn new_layouts(layout: &StructureLayout) -> Vec<NewLayout> {
         let fields = layout.fields().iter().filter(|field| field.part == number).map(|field| PlacedField {
             from: field.from.into(),
             offset: u64::from(field.to) * lanes,
-            bytes: u64::from(field.bytes) * lanes,
+            bytes: u64::from(field.to_bytes) * lanes,
         });
         let mut fields: Vec<PlacedField> = fields.collect();
         fields.sort_by_key(|field| field.offset);
@@ -375,6 +441,13 @@ fn title(shape: &StructureShape, candidate: &Candidate) -> String {
             let pool = if candidate.is_pool { ", and allocate both parts from pools" } else { "" };
             format!("Move {cold} of {name} behind a pointer{pool}: {bytes} bytes stay")
         }
+        Change::Shrink => {
+            let fields: Vec<&str> = candidate.narrowed.iter().map(|&field| shape.fields[field].name.as_str()).collect();
+            let pool = if candidate.is_pool { " from pools" } else { "" };
+            let (fields, types) =
+                (fields.join(" "), if fields.len() == 1 { "a narrower type" } else { "narrower types" });
+            format!("Give {{{fields}}} of {name} {types}: {bytes} bytes{pool} in the place of {}", shape.bytes)
+        }
         Change::Split => format!("Split {name} into {parts}"),
         Change::ArrayOfEach => format!("Make an array of each field of {name}"),
         Change::Blocks => {
@@ -382,6 +455,19 @@ fn title(shape: &StructureShape, candidate: &Candidate) -> String {
             format!("Make blocks of {lanes} elements of {name}, each field of them together")
         }
     }
+}
+
+/// What the fields that get narrower types were seen to hold: another input may have more.
+fn narrowed(shape: &StructureShape, candidate: &Candidate) -> Option<String> {
+    let seen = |&field: &usize| {
+        let field = &shape.fields[field];
+        let row = NarrowerRow::of(shape.language, field.narrower.as_ref()?);
+        Some(format!("{} {} to {} ({})", field.name, row.least, row.greatest, row.type_name))
+    };
+    let seen: Vec<String> = candidate.narrowed.iter().filter_map(seen).collect();
+    (!seen.is_empty()).then(|| {
+        format!("narrower types are by what this run loaded, with room for {ROOM} times as much: {}", seen.join(", "))
+    })
 }
 
 /// What to mind where a structure changes, as far as its declaration tells.
@@ -438,8 +524,12 @@ fn with_declared(shape: &StructureShape, mut cautions: Vec<String>) -> Vec<Strin
 
 /// Lines that access a field that is elsewhere then; those that do not say which field they access, where any is.
 fn touched_lines(shape: &StructureShape, candidate: &Candidate) -> Vec<String> {
-    let moved: Vec<_> =
-        candidate.layout.fields().iter().filter(|field| field.part > 0 || field.to != field.from).collect();
+    let moved: Vec<_> = candidate
+        .layout
+        .fields()
+        .iter()
+        .filter(|field| field.part > 0 || field.to != field.from || field.to_bytes != field.bytes)
+        .collect();
     let moves = |line: &&TouchingLine| {
         let is_in = |offset: u32| moved.iter().any(|field| (field.from..field.from + field.bytes).contains(&offset));
         line.offset.map_or(!moved.is_empty(), is_in)

@@ -43,6 +43,8 @@ pub struct MovedField {
     pub part: u32,
     /// Its offset there.
     pub to: u32,
+    /// Its size there: of a narrower type a part of it is the whole.
+    pub to_bytes: u32,
     /// Whether it holds a pointer.
     pub leads_on: bool,
 }
@@ -93,7 +95,8 @@ impl StructureLayout {
             field_of.push(at as u32);
         }
         let is_one = matches!(parts[..], [Part { bytes: of_part, lanes: 0 | 1 }] if of_part == bytes);
-        let is_as_it_is = is_one && fields.iter().all(|field| field.to == field.from);
+        let stays = |field: &MovedField| (field.to, field.to_bytes) == (field.from, field.bytes);
+        let is_as_it_is = is_one && fields.iter().all(stays);
         Self { bytes, fields, parts, field_of, link_at, is_as_it_is }
     }
 
@@ -237,14 +240,15 @@ impl Moving<'_> {
                 handed_on.push(Access { address, key, bytes: 8, kind: AccessKind::Load, ..*access });
             }
             let Part { bytes: stride, lanes } = layout.parts[field.part as usize];
-            let within = u64::from(from - field.from);
+            let covered = (u64::from(from - field.from), bytes);
+            let (within, moved) = if field.to_bytes == field.bytes { covered } else { (0, field.to_bytes.into()) };
             let base = bases[field.part as usize];
             let address = match lanes {
                 0 | 1 => base + index * u64::from(stride) + u64::from(field.to) + within,
                 lanes => {
                     let lanes = u64::from(lanes);
                     let block = (index / lanes) * lanes * u64::from(stride);
-                    base + block + u64::from(field.to) * lanes + (index % lanes) * u64::from(field.bytes) + within
+                    base + block + u64::from(field.to) * lanes + (index % lanes) * u64::from(field.to_bytes) + within
                 }
             };
             let key = structure_key(structure, field.leads_on);
@@ -254,12 +258,12 @@ impl Moving<'_> {
             };
             match handed_on[first..].last_mut().filter(goes_on) {
                 Some(last) => {
-                    last.bytes = (address + bytes - last.address) as u32;
+                    last.bytes = (address + moved - last.address) as u32;
                     if field.leads_on {
                         last.key = key;
                     }
                 }
-                None => handed_on.push(Access { address, key, bytes: bytes as u32, ..*access }),
+                None => handed_on.push(Access { address, key, bytes: moved as u32, ..*access }),
             }
             at += bytes;
             offset = from + bytes as u32;
@@ -305,7 +309,7 @@ mod tests {
     }
 
     fn field(from: u32, bytes: u32, part: u32, to: u32) -> MovedField {
-        MovedField { from, bytes, part, to, leads_on: false }
+        MovedField { from, bytes, part, to, to_bytes: bytes, leads_on: false }
     }
 
     fn seen(relayout: &Relayout, accesses: &[(u64, u32, u32)]) -> Vec<(u64, u32, u32)> {
@@ -373,6 +377,20 @@ mod tests {
         assert_eq!(addresses, [0x10_000, 0x10_002, 0x10_008, 0x10_00a, 0x10_010, 0x10_01a]);
     }
 
+    /// `{ long a; long b; }` as `{ char a; short b; }`: half of a field is all of the narrower one.
+    #[test]
+    fn narrower_fields_are_accessed_as_a_whole() {
+        let fields =
+            vec![MovedField { to_bytes: 1, ..field(0, 8, 0, 0) }, MovedField { to_bytes: 2, ..field(8, 8, 0, 2) }];
+        let layout = StructureLayout::new(16, fields, vec![Part { bytes: 4, lanes: 1 }], None);
+        let relayout = of(layout, &[0x10_000]);
+        let key = structure_key(3, false);
+        let asked = [(0x1010, 8, 0), (0x101c, 4, 0), (0x1008, 16, 0), (0x1000, 32, 0)];
+        // What lies side by side then is one access.
+        let expected = [(0x10_004, 1, key), (0x10_006, 2, key), (0x10_002, 3, key), (0x10_000, 8, key)];
+        assert_eq!(seen(&relayout, &asked), expected);
+    }
+
     /// The cold part is found by a pointer, which is loaded once as long as it is that of one element.
     #[test]
     fn linked_parts_cost_a_load() {
@@ -396,40 +414,50 @@ mod tests {
     }
 
     proptest! {
-        /// The twin moves byte by byte: each byte of a field has one place, and no two bytes have the same.
+        /// The twin moves byte by byte: each byte of a field has one place, and no two bytes have the same; but for those of fields that have a
+        /// narrower type, which all stand for the whole of it.
         #[test]
         fn bytes_are_moved_one_by_one(
-            sizes in proptest::collection::vec((0_u32..9, 0_u32..4, 0_u32..2), 1..6),
+            sizes in proptest::collection::vec((0_u32..9, 0_u32..4, 0_u32..2, 1_u32..9), 1..6),
             lanes in proptest::sample::select(vec![1_u32, 4, 8]),
             start in 0_u64..200,
             bytes in 1_u32..100,
         ) {
             let (mut fields, mut from, mut ends) = (Vec::new(), 0, [0_u32; 2]);
-            for (bytes, padding, part) in sizes {
-                fields.push(field(from, bytes, part, ends[part as usize]));
-                ends[part as usize] += bytes;
+            for (bytes, padding, part, most) in sizes {
+                let to_bytes = bytes.min(most);
+                fields.push(MovedField { to_bytes, ..field(from, bytes, part, ends[part as usize]) });
+                ends[part as usize] += to_bytes;
                 from += bytes + padding;
             }
             prop_assume!(ends != [0, 0]);
             let parts = ends.map(|bytes| Part { bytes, lanes }).to_vec();
             let relayout = of(StructureLayout::new(from, fields.clone(), parts, None), &[0x10_0000, 0x80_0000]);
-            let (mut byte_of, mut places) = (BTreeMap::new(), BTreeSet::new());
+            let (mut places_of, mut owners) = (BTreeMap::new(), BTreeMap::new());
             for byte in 0..from * 320 {
                 let (index, offset) = (byte / from, byte % from);
                 let Some(of) = fields.iter().find(|of| (of.from..of.from + of.bytes).contains(&offset)) else { continue };
+                let is_narrowed = of.to_bytes < of.bytes;
+                let within = if is_narrowed { 0..of.to_bytes } else { offset - of.from..offset - of.from + 1 };
                 let block = (index / lanes) * lanes * ends[of.part as usize];
-                let within = of.to * lanes + (index % lanes) * of.bytes + offset - of.from;
-                let at = [0x10_0000, 0x80_0000][of.part as usize] + u64::from(block + within);
-                prop_assert!(places.insert(at), "two bytes in one place");
-                byte_of.insert(0x1000 + u64::from(byte), at);
+                let begin = of.to * lanes + (index % lanes) * of.to_bytes;
+                let places = within.map(|within| {
+                    [0x10_0000, 0x80_0000][of.part as usize] + u64::from(block + begin + within)
+                });
+                let places: Vec<u64> = places.collect();
+                let owner = if is_narrowed { (index, of.from) } else { (index, offset) };
+                for place in &places {
+                    prop_assert_eq!(*owners.entry(*place).or_insert(owner), owner, "two in one place");
+                }
+                places_of.insert(0x1000 + u64::from(byte), places);
             }
             let moved: BTreeSet<u64> = seen(&relayout, &[(0x1000 + start, bytes, 0)])
                 .into_iter()
                 .flat_map(|(at, bytes, _)| at..at + u64::from(bytes))
-                .filter(|at| places.contains(at))
+                .filter(|at| owners.contains_key(at))
                 .collect();
             let expected: BTreeSet<u64> =
-                (0x1000 + start..).take(bytes as usize).filter_map(|at| byte_of.get(&at).copied()).collect();
+                (0x1000 + start..).take(bytes as usize).filter_map(|at| places_of.get(&at)).flatten().copied().collect();
             if !expected.is_empty() {
                 prop_assert_eq!(moved, expected);
             }

@@ -8,7 +8,7 @@ use slimline_analyze::full_trace::objects::ObjectAccesses;
 use slimline_report::simulation::AccessTrace;
 use slimline_simulate::access::Consumer;
 use slimline_simulate::interleave::Interleaver;
-use slimline_trace::stream::decode::{Decoder, Program};
+use slimline_trace::stream::decode::{Decoder, Program, SiteId};
 use slimline_trace::stream::growing::GrowingProgram;
 use slimline_trace::stream::recording::Recording;
 
@@ -25,6 +25,8 @@ pub(crate) enum Wanted {
     Fields,
     /// Of which structures they are; static variables are objects, too.
     Structures,
+    /// The same, and which of their fields could be narrower.
+    Values,
 }
 
 /// A recorded trace, and what it is read by.
@@ -47,18 +49,34 @@ impl ObjectTrace {
         self.program.program()
     }
 
+    /// Whether any access tells what it loaded or stored.
+    pub(crate) fn tells_values(&self) -> bool {
+        let program = self.program();
+        (0..program.site_count() as u32).any(|site| program.site(SiteId(site)).1.value.is_some())
+    }
+
     /// Reads the trace once, and hands its accesses on in one order; what of the order is not sure, in words.
     pub(crate) fn read(
         &self,
         decoder: &mut Decoder,
         consumer: &mut dyn Consumer,
     ) -> anyhow::Result<(ObjectAccesses, Option<String>)> {
+        self.read_for(self.wanted, decoder, consumer)
+    }
+
+    /// The same for who wants something else of it: objects have other numbers then.
+    pub(crate) fn read_for(
+        &self,
+        wanted: Wanted,
+        decoder: &mut Decoder,
+        consumer: &mut dyn Consumer,
+    ) -> anyhow::Result<(ObjectAccesses, Option<String>)> {
         let program = self.program();
-        // Numbers of objects depend on which it is.
-        let mut found = match self.wanted {
+        let mut found = match wanted {
             Wanted::Blocks => ObjectAccesses::new(),
             Wanted::Fields => ObjectAccesses::with_fields(),
             Wanted::Structures => ObjectAccesses::with_structures(),
+            Wanted::Values => ObjectAccesses::with_values(),
         };
         let (mut interleaver, mut stretch) = (Interleaver::new(consumer), Vec::new());
         let stamps_back = read_in_order(&self.recording, (program, decoder), |stream, piece, range| {
@@ -86,7 +104,7 @@ impl ObjectTrace {
         missing_of_it.extend(missing(&self.recording, (self.program(), &decoder), unknown));
         if found.is_empty() {
             let what = match self.wanted {
-                Wanted::Structures => "of the heap or variable that is known",
+                Wanted::Structures | Wanted::Values => "of the heap or variable that is known",
                 Wanted::Blocks | Wanted::Fields => "of the heap whose allocation was traced",
             };
             let (file, accesses) = (directory.display(), accesses(consumer));

@@ -120,6 +120,9 @@ fn wanted(of: &StructureRow, advice: &AdvisedRow) -> Result<Wanted, String> {
         "pool" => Change::Pool,
         "hot_cold_split" => Change::HotCold { is_pool: layout.is_pool },
         "split" | "array_of_each" => Change::Split,
+        "shrink" => {
+            return Err("what narrower types of its fields are converted from and to is looked at by hand".to_owned());
+        }
         other => return Err(format!("{} are made by hand", other.replace('_', " "))),
     };
     Ok(Wanted { structure: plain_name(&of.name).to_owned(), change, parts: layout.parts.clone() })

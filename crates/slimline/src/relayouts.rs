@@ -13,11 +13,11 @@ use slimline_analyze::relayout::search::Searched;
 use slimline_analyze::relayout::ties::{Tie, ties};
 use slimline_analyze::relayout::visits::{Visiting, Visits};
 use slimline_analyze::relayout::{Taken, TimeRatio, share};
-use slimline_report::relayout::{Facts, RelayoutReport, Replayed};
+use slimline_report::relayout::{Facts, LargePagesTaken, RelayoutReport, Replayed};
 use slimline_simulate::access::{Access, Consumer};
 use slimline_simulate::machine::Machine;
 use slimline_simulate::relaid::{Relaid, Relayout};
-use slimline_simulate::simulation::Options;
+use slimline_simulate::simulation::{LargePages, Options};
 use slimline_simulate::spread::on_threads;
 use slimline_simulate::waiting::{Waited, Waiting};
 use slimline_simulate::windows::Windows;
@@ -45,7 +45,11 @@ pub(crate) fn search(directory: &Path, machine: (&Machine, &str)) -> anyhow::Res
     let trace = ObjectTrace::open(directory, Wanted::Structures)?;
     let mut count = Counted(0);
     let (found, described) = trace.read_first(directory, &mut count, |count| count.0)?;
-    let (structured, origins) = (found.structured(trace.program()), found.origins(trace.program()));
+    let (mut structured, origins) = (found.structured(trace.program()), found.origins(trace.program()));
+    if trace.tells_values() {
+        let (found, _) = trace.read_for(Wanted::Values, &mut Decoder::new(), &mut Counted(0))?;
+        structured.narrow_as(&found.structured(trace.program()));
+    }
     let objects = found.into_objects();
     let replays = Replays { trace: &trace, objects: &objects, structured: &structured, machine, accesses: count.0 };
     let (visits, replayed, waited) = replays.as_it_is()?;
@@ -70,6 +74,7 @@ pub(crate) fn search(directory: &Path, machine: (&Machine, &str)) -> anyhow::Res
     searched.truncate(MOST_STRUCTURES);
     replays.try_each(&mut searched, &visits)?;
     let together = replays.confirm(&mut searched, &before)?;
+    let large_pages = replays.with_large_pages(&searched)?;
     let ties = ties_of(&structured, &searched);
     let facts = Facts {
         machine: machine.0,
@@ -79,7 +84,7 @@ pub(crate) fn search(directory: &Path, machine: (&Machine, &str)) -> anyhow::Res
         visits: &visits,
         ties: &ties,
     };
-    let replayed = Replayed { accesses: count.0, replayed, before, together };
+    let replayed = Replayed { accesses: count.0, replayed, before, together, large_pages };
     Ok(RelayoutReport::new(described, &facts, &searched, &replayed, of_structures))
 }
 
@@ -121,9 +126,9 @@ struct Replays<'a> {
 
 impl Replays<'_> {
     /// A machine that is to see so many accesses at most.
-    fn waiting(&self, most: u64) -> anyhow::Result<Waiting> {
+    fn waiting(&self, most: u64, large_pages: LargePages) -> anyhow::Result<Waiting> {
         let (machine, name) = self.machine;
-        let waiting = Waiting::new(simulation(machine, name, &Options::default())?);
+        let waiting = Waiting::new(simulation(machine, name, &Options { large_pages, ..Options::default() })?);
         // In windows pages seem to be accessed first that were before.
         Ok(if self.accesses > most { waiting.without_faults() } else { waiting })
     }
@@ -135,7 +140,7 @@ impl Replays<'_> {
             .map_err(|TooLarge| anyhow!("objects are larger than the memory of a process: the trace is damaged"))?;
         let starts: Vec<u64> = as_it_is.objects.iter().map(|object| object.start).collect();
         let visiting = Visiting::new(self.structured, &starts);
-        let both = (visiting, Relaid::new(self.waiting(MOST_REPLAYED)?, &as_it_is));
+        let both = (visiting, Relaid::new(self.waiting(MOST_REPLAYED, LargePages::None)?, &as_it_is));
         let mut windows = Windows::new(both, self.accesses, MOST_REPLAYED);
         self.trace.read(&mut Decoder::new(), &mut windows)?;
         let (visiting, relaid) = windows.finish();
@@ -145,7 +150,12 @@ impl Replays<'_> {
 
     /// What a machine makes of the trace in each of these layouts, of so many accesses at most. None where objects have no room in a process's
     /// addresses.
-    fn replay(&self, all: &[Vec<Option<&Candidate>>], most: u64) -> anyhow::Result<Vec<Option<Taken>>> {
+    fn replay(
+        &self,
+        all: &[Vec<Option<&Candidate>>],
+        most: u64,
+        large_pages: &LargePages,
+    ) -> anyhow::Result<Vec<Option<Taken>>> {
         let mut taken = Vec::with_capacity(all.len());
         let together = (MOST_PLACED / self.objects.len().max(1)).clamp(1, TOGETHER);
         for some in all.chunks(together) {
@@ -153,7 +163,11 @@ impl Replays<'_> {
             let relayouts: Vec<Option<Relayout>> = some.iter().map(of_chosen).collect();
             let mut replaying = Vec::with_capacity(some.len());
             for relayout in relayouts.iter().flatten() {
-                replaying.push(Windows::new(Relaid::new(self.waiting(most)?, relayout), self.accesses, most));
+                replaying.push(Windows::new(
+                    Relaid::new(self.waiting(most, large_pages.clone())?, relayout),
+                    self.accesses,
+                    most,
+                ));
             }
             let (replayed, read) = on_threads(replaying, |to| self.trace.read(&mut Decoder::new(), to));
             read?;
@@ -176,7 +190,7 @@ impl Replays<'_> {
         for (of, found) in searched.iter().zip(&found) {
             all.extend(found.iter().map(|candidate| self.with(&[(of.structure, candidate)])));
         }
-        let mut taken = self.replay(&all, MOST_TRIED)?.into_iter();
+        let mut taken = self.replay(&all, MOST_TRIED, &LargePages::None)?.into_iter();
         let Some(before) = taken.next().flatten() else { return Ok(()) };
         for (of, found) in searched.iter_mut().zip(found) {
             // What has no room was not tried.
@@ -204,7 +218,7 @@ impl Replays<'_> {
         for &of in &of_change {
             each.extend(searched[of].advised().map(|tried| self.with(&[(searched[of].structure, &tried.candidate)])));
         }
-        let taken = self.replay(&each, MOST_REPLAYED)?;
+        let taken = self.replay(&each, MOST_REPLAYED, &LargePages::None)?;
         for (of, taken) in of_change.into_iter().zip(taken) {
             // It had room as it was tried.
             if let Some(taken) = taken {
@@ -215,8 +229,24 @@ impl Replays<'_> {
         match advised.collect::<Vec<_>>().as_slice() {
             [] => Ok(None),
             [(one, _)] => Ok(searched.iter().find(|of| of.structure == *one).and_then(|of| of.confirmed)),
-            several => Ok(self.replay(&[self.with(several)], MOST_REPLAYED)?.pop().flatten()),
+            several => Ok(self.replay(&[self.with(several)], MOST_REPLAYED, &LargePages::None)?.pop().flatten()),
         }
+    }
+
+    /// The program as it is on large pages, and with all that is advised; none on a machine whose TLBs have no such pages.
+    fn with_large_pages(&self, searched: &[Searched]) -> anyhow::Result<Option<LargePagesTaken>> {
+        let (machine, name) = self.machine;
+        let options = Options { large_pages: LargePages::All, ..Options::default() };
+        if machine.tlbs.is_empty() || simulation(machine, name, &options).is_err() {
+            return Ok(None);
+        }
+        let advised: Vec<_> = searched.iter().filter_map(|of| Some((of.structure, &of.advised()?.candidate))).collect();
+        let mut all = vec![self.with(&[])];
+        if !advised.is_empty() {
+            all.push(self.with(&advised));
+        }
+        let mut taken = self.replay(&all, MOST_REPLAYED, &LargePages::All)?.into_iter().flatten();
+        Ok(taken.next().map(|alone| LargePagesTaken { alone, with_advised: taken.next() }))
     }
 }
 

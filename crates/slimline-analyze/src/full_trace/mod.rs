@@ -22,6 +22,7 @@ pub mod filter;
 pub mod findings;
 mod function_names;
 pub mod heap;
+pub mod held_values;
 mod instructions;
 mod keyed;
 pub mod object_fields;

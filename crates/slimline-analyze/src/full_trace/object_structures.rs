@@ -9,6 +9,7 @@ use super::elements::{Content, Element, ElementId, Fit, NO_ELEMENT, Part};
 use super::findings::{is_own, place};
 use super::heap::blocks::Blocks;
 use super::heap::live_blocks::{BlockNumber, NO_GROUP};
+use super::held_values::{HeldValues, Narrower};
 use super::objects::Object;
 use super::spots::Memory;
 
@@ -35,7 +36,7 @@ pub struct ObjectStructure {
 }
 
 /// A field of a structure, or those that share bytes.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct FieldShape {
     /// Its name; of those that share bytes all of them.
     pub name: String,
@@ -49,6 +50,8 @@ pub struct FieldShape {
     pub is_shared: bool,
     /// What holds it to its place.
     pub hold: Hold,
+    /// A narrower type that would hold all that it was seen to hold; none where no value was told.
+    pub narrower: Option<Narrower>,
 }
 
 /// What holds a field to its place.
@@ -99,7 +102,7 @@ pub struct TouchingLine {
 }
 
 /// A structure as it is declared.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct StructureShape {
     /// Its name.
     pub name: String,
@@ -128,9 +131,26 @@ pub struct Structured {
     pub objects: Vec<Option<ObjectStructure>>,
 }
 
+impl Structured {
+    /// Takes over which fields could be narrower from another reading of the same trace, whose objects have other numbers.
+    pub fn narrow_as(&mut self, other: &Self) {
+        for own in &mut self.structures {
+            let is_same = |of: &&StructureShape| (&of.name, of.bytes) == (&own.name, own.bytes);
+            let mut all = other.structures.iter().filter(is_same);
+            // Two of one name are not told from each other.
+            if let (Some(of), None) = (all.next(), all.next()) {
+                let fields = own.fields.iter_mut().zip(&of.fields);
+                fields.for_each(|(field, known)| field.narrower = known.narrower);
+            }
+        }
+    }
+}
+
 /// What is known of objects so far.
 #[derive(Debug, Default)]
 pub(super) struct ObjectStructures {
+    /// None where nobody asked.
+    values: Option<HeldValues>,
     /// By object.
     contents: Vec<Content>,
     /// Which sites access which structures; and by site the one that it accessed last.
@@ -139,6 +159,16 @@ pub(super) struct ObjectStructures {
 }
 
 impl ObjectStructures {
+    /// Also tells what fields hold.
+    pub(super) fn with_values() -> Self {
+        Self { values: Some(HeldValues::default()), ..Self::default() }
+    }
+
+    /// Who takes in what fields hold.
+    pub(super) fn values(&mut self) -> Option<&mut HeldValues> {
+        self.values.as_mut()
+    }
+
     /// What an access tells of the block that it is to.
     pub(super) fn learn(&mut self, memory: &mut Memory<'_>, number: BlockNumber, (site, address): (u32, u64)) {
         let block = memory.live.block(number);
@@ -185,7 +215,11 @@ impl ObjectStructures {
             structured.objects.push(filled.map(|filled| {
                 let element = content.element();
                 let structure = *numbers[element as usize].get_or_insert_with(|| {
-                    structured.structures.push(shape(elements.get(element), |of| elements.get(of)));
+                    let mut shape = shape(elements.get(element), |of| elements.get(of));
+                    if let Some(values) = &self.values {
+                        shape.fields.iter_mut().for_each(|field| field.narrower = values.narrower(element, field));
+                    }
+                    structured.structures.push(shape);
                     of_elements.push(element);
                     structured.structures.len() as u32 - 1
                 });
@@ -230,6 +264,7 @@ fn shape<'e>(element: &Element, of: impl Fn(ElementId) -> &'e Element) -> Struct
             true => Hold::None,
             false => Hold::AsOne,
         },
+        narrower: None,
     };
     let is_atomic = |part: &Part| {
         part.type_name.starts_with("_Atomic") || part.made_of.iter().any(|inner| of(*inner).declaration.is_atomic())

@@ -279,18 +279,23 @@ impl Accessing for Finding<'_> {
 
     fn site(&mut self, memory: &mut Memory<'_>, id: SiteId, site: &Site, own: &[u64]) {
         let &mut Self { thread, space, .. } = self;
-        site.each_access(own, |kind, mut address, bytes| {
+        site.each_access(own, |access_kind, mut address, bytes| {
             // One of nothing is none.
             if bytes == 0 || !self.unseen.is_possible(bytes) {
                 return;
             }
-            let kind = plain_kind(kind).unwrap_or(AccessKind::Load);
+            let kind = plain_kind(access_kind).unwrap_or(AccessKind::Load);
             let id = if kind == AccessKind::Load { id.of_loads(site) } else { id };
             let mut left = bytes;
             while left > 0 {
                 let (_, key) = self.found.at(memory, id.0, address);
                 if self.found.fields.is_some() && is_object(key) {
                     self.found.take_in(memory, key, address, (id, site), own);
+                }
+                if let Some(values) = self.found.structures.as_mut().and_then(ObjectStructures::values)
+                    && left == bytes
+                {
+                    values.access(memory, site, (access_kind, address, bytes), own);
                 }
                 let bytes = left.min(MOST_ACCESS_BYTES);
                 let access = Access { address: address ^ space, key, bytes: bytes as u32, thread, kind };
@@ -318,6 +323,12 @@ impl ObjectAccesses {
     pub fn with_structures() -> Self {
         let found = Found { structures: Some(ObjectStructures::default()), ..Found::default() };
         Self { found, ..Self::default() }
+    }
+
+    /// The same, and which of their fields could be narrower, where the trace tells values; numbers of objects are other ones.
+    pub fn with_values() -> Self {
+        let found = Found { structures: Some(ObjectStructures::with_values()), ..Found::default() };
+        Self { plans: Plans::by_site(), found, ..Self::default() }
     }
 
     /// Adds the accesses of a batch, which comes after all that it can know of. `many` is told when there are some thousands, and may

@@ -10,6 +10,7 @@ use slimline_trace::stream::decode::{Program, SegmentId, SiteId, Told};
 use slimline_trace::stream::sites::ValueKind;
 
 use super::TraceBatch;
+use super::held_values::Number;
 
 /// Bits of a sketch of different values.
 const SKETCH_BITS: u32 = 1024;
@@ -48,7 +49,7 @@ pub enum Range {
 }
 
 impl Values {
-    fn new(kind: ValueKind, bytes: u32) -> Self {
+    pub(super) fn new(kind: ValueKind, bytes: u32) -> Self {
         Self {
             kind,
             bytes,
@@ -62,7 +63,15 @@ impl Values {
         }
     }
 
-    fn add(&mut self, word: u64) {
+    /// Whether they may be of that kind, too: instructions do not always tell whether an integer has a sign.
+    pub(super) fn is_of(&mut self, kind: ValueKind) -> bool {
+        if self.kind == ValueKind::Integer && matches!(kind, ValueKind::Signed | ValueKind::Unsigned) {
+            self.kind = kind;
+        }
+        self.kind == kind || kind == ValueKind::Integer && self.kind != ValueKind::Float
+    }
+
+    pub(super) fn add(&mut self, word: u64) {
         self.count += 1;
         self.zeros += u64::from(word == 0);
         self.unsigned = (self.unsigned.0.min(word), self.unsigned.1.max(word));
@@ -127,6 +136,33 @@ impl Values {
                 (true, _) => "int64_t",
             }),
         }
+    }
+
+    /// Bytes of the least type of the same numbers that is narrower than theirs and holds `room` times what they were, and that; none where no
+    /// narrower one does.
+    pub(super) fn narrower(&self, number: Number, room: u32) -> Option<(u32, Range)> {
+        let (range, least, greatest) = match number {
+            Number::Float => {
+                let (least, greatest) = self.float.filter(|_| self.is_single && self.bytes == 8)?;
+                return Some((4, Range::Float(least, greatest)));
+            }
+            _ if self.count == 0 => return None,
+            Number::Signed => {
+                let (least, greatest) = self.signed;
+                (Range::Signed(least, greatest), i128::from(least), i128::from(greatest))
+            }
+            Number::Unsigned => {
+                let (least, greatest) = self.unsigned;
+                (Range::Unsigned(least, greatest), i128::from(least), i128::from(greatest))
+            }
+        };
+        let room = i128::from(room);
+        let holds = |bytes: u32| {
+            let sign = u32::from(number == Number::Signed);
+            let beyond = 1_i128 << (8 * bytes - sign);
+            (least >= 0 || least * room >= -beyond) && greatest * room < beyond
+        };
+        [1, 2, 4].into_iter().find(|&bytes| bytes < self.bytes && holds(bytes)).map(|bytes| (bytes, range))
     }
 
     /// About how many different ones; none where there are too many to tell.
@@ -288,6 +324,28 @@ mod tests {
         assert_eq!(values(ValueKind::Signed, 4, &[0, 255]).narrowest(), Some("uint8_t"));
         let zeros = values(ValueKind::Integer, 8, &[0, 5, 0]);
         assert_eq!((zeros.count, zeros.zeros, zeros.distinct()), (3, 2, Some(2)));
+    }
+
+    #[test]
+    fn narrower_types_have_room() {
+        let of =
+            |kind, words: &[u64], number, room| values(kind, 8, words).narrower(number, room).map(|(bytes, _)| bytes);
+        let minus = |number: i64| number.cast_unsigned();
+        for (words, number, room, bytes) in [
+            (&[0, 127][..], Number::Signed, 1, Some(1)),
+            (&[0, 127], Number::Signed, 2, Some(2)),
+            (&[0, 63], Number::Unsigned, 4, Some(1)),
+            (&[0, 64], Number::Unsigned, 4, Some(2)),
+            (&[minus(-32), 31], Number::Signed, 4, Some(1)),
+            (&[minus(-33), 31], Number::Signed, 4, Some(2)),
+            (&[1 << 30], Number::Unsigned, 4, None),
+            (&[1 << 30], Number::Unsigned, 3, Some(4)),
+            (&[minus(-1)], Number::Unsigned, 1, None),
+        ] {
+            assert_eq!(of(ValueKind::Integer, words, number, room), bytes, "{words:?} {number:?} {room}");
+        }
+        let float = |number: f64| of(ValueKind::Float, &[number.to_bits()], Number::Float, 4);
+        assert_eq!((float(0.5), float(0.1)), (Some(4), None));
     }
 
     #[test]

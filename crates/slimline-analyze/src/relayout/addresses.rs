@@ -98,6 +98,7 @@ fn as_it_is(shape: &StructureShape) -> StructureLayout {
         bytes: field.bytes.min(shape.bytes.saturating_sub(field.offset)),
         part: 0,
         to: field.offset,
+        to_bytes: field.bytes.min(shape.bytes.saturating_sub(field.offset)),
         leads_on: field.leads_on(),
     };
     let fields = shape.fields.iter().filter(|field| field.offset < shape.bytes).map(field).collect();

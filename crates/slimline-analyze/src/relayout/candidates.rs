@@ -43,6 +43,8 @@ pub enum Change {
     Pool,
     /// Fields that are hardly used go behind a pointer.
     HotCold,
+    /// Fields have narrower types, which hold what they were seen to hold.
+    Shrink,
     /// Several arrays in the place of one.
     Split,
     /// An array for each field.
@@ -59,6 +61,7 @@ impl Change {
             Self::Align => "align",
             Self::Pool => "pool",
             Self::HotCold => "hot_cold_split",
+            Self::Shrink => "shrink",
             Self::Split => "split",
             Self::ArrayOfEach => "array_of_each",
             Self::Blocks => "blocks",
@@ -73,6 +76,8 @@ pub struct Candidate {
     pub change: Change,
     /// Numbers of the fields of each part, in their order.
     pub parts: Vec<Vec<usize>>,
+    /// Those that have their narrower type.
+    pub narrowed: Vec<usize>,
     /// The same for the replay.
     pub layout: StructureLayout,
     /// What its objects' first elements are aligned to; 0: as they were.
@@ -137,7 +142,7 @@ pub fn candidates(
     if elements < LEAST_ELEMENTS {
         return Err(Untouchable::Few);
     }
-    let of = Of { structure, visits };
+    let of = Of { structure, visits, narrowed: Vec::new() };
     let mut found = Vec::new();
     let order = of.by_use();
     found.extend(of.one(Change::Reorder, &order));
@@ -146,6 +151,11 @@ pub fn candidates(
     }
     found.extend(of.aligned(&of.as_declared(), are_in_arrays));
     found.extend(of.aligned(&order, are_in_arrays));
+    let narrow = of.narrow(&order);
+    found.extend(narrow.shrunk(&order, false));
+    if !are_in_arrays {
+        found.extend(narrow.shrunk(&order, true));
+    }
     // Parts of elements that are found by pointers are found by one themselves, but where all of them are in one array: which place it has there
     // is a subtraction.
     let is_linked = !are_in_arrays || is_linked(structure);
@@ -219,6 +229,8 @@ pub(super) fn is_linked(structure: &StructureShape) -> bool {
 struct Of<'a> {
     structure: &'a StructureShape,
     visits: &'a Visits,
+    /// Fields that have their narrower type.
+    narrowed: Vec<usize>,
 }
 
 impl Of<'_> {
@@ -274,18 +286,49 @@ impl Of<'_> {
 
     /// Fields in an order that leaves no holes but behind the last.
     fn closely(&self, mut fields: Vec<usize>) -> Vec<usize> {
-        fields.sort_by_key(|&field| std::cmp::Reverse(alignment(&self.fields()[field])));
+        fields.sort_by_key(|&field| std::cmp::Reverse(self.extent(field).1));
         fields
+    }
+
+    /// Bytes and alignment of a field.
+    fn extent(&self, field: usize) -> (u32, u32) {
+        let of = &self.fields()[field];
+        match of.narrower.filter(|_| self.narrowed.contains(&field)) {
+            Some(narrower) => (narrower.bytes, narrower.bytes),
+            None => (of.bytes, alignment(of)),
+        }
+    }
+
+    /// With narrower types for as few fields as make an element as small as those of all would.
+    fn narrow(&self, order: &[usize]) -> Self {
+        let all = (0..self.fields().len()).filter(|&field| self.fields()[field].narrower.is_some());
+        let with = |narrowed: Vec<usize>| Of { structure: self.structure, visits: self.visits, narrowed };
+        let bytes = |of: &Of<'_>| of.laid(&of.closely(order.to_vec())).bytes();
+        let mut least = with(all.collect());
+        for field in least.narrowed.clone() {
+            let without = with(least.narrowed.iter().copied().filter(|narrowed| *narrowed != field).collect());
+            if bytes(&without) == bytes(&least) {
+                least = without;
+            }
+        }
+        least
+    }
+
+    /// All fields in one, some of them narrower.
+    fn shrunk(&self, order: &[usize], is_pool: bool) -> Option<Candidate> {
+        let mut order = self.closely(order.to_vec());
+        order.sort_by_key(|field| !self.is_held(*field));
+        let candidate = self.candidate(Change::Shrink, vec![order], 1, (None, false));
+        (!self.narrowed.is_empty()).then_some(Candidate { is_pool, ..candidate })
     }
 
     fn laid(&self, fields: &[usize]) -> Laid {
         let mut laid = Laid { fields: Vec::new(), end: 0, align: 1 };
         for &field in fields {
-            let of = &self.fields()[field];
-            let align = alignment(of);
+            let (bytes, align) = self.extent(field);
             let at = laid.end.next_multiple_of(align);
             laid.fields.push((field, at));
-            (laid.end, laid.align) = (at + of.bytes, laid.align.max(align));
+            (laid.end, laid.align) = (at + bytes, laid.align.max(align));
         }
         laid
     }
@@ -305,24 +348,22 @@ impl Of<'_> {
                 let at = laid.end.next_multiple_of(POINTER_BYTES);
                 (laid.end, laid.align, link_at) = (at + POINTER_BYTES, laid.align.max(POINTER_BYTES), Some(at));
             }
-            let bytes = if lanes > 1 {
-                laid.fields.iter().map(|(field, _)| self.fields()[*field].bytes).sum()
-            } else {
-                laid.bytes()
-            };
+            let bytes =
+                if lanes > 1 { laid.fields.iter().map(|(field, _)| self.extent(*field).0).sum() } else { laid.bytes() };
             let mut packed = 0;
             for &(field, at) in &laid.fields {
                 let of = &self.fields()[field];
                 // Fields of several lanes lie one behind the other, each as often as there are lanes.
                 let to = if lanes > 1 { packed } else { at };
-                packed += of.bytes;
-                let part = number as u32;
-                moved.push(MovedField { from: of.offset, bytes: of.bytes, part, to, leads_on: of.leads_on() });
+                let (to_bytes, _) = self.extent(field);
+                packed += to_bytes;
+                let (from, bytes, part) = (of.offset, of.bytes, number as u32);
+                moved.push(MovedField { from, bytes, part, to, to_bytes, leads_on: of.leads_on() });
             }
             sizes.push(Part { bytes: stride.filter(|_| number == 0).unwrap_or(bytes), lanes });
         }
         let layout = StructureLayout::new(self.structure.bytes, moved, sizes, link_at);
-        Candidate { change, parts, layout, align: 0, is_pool: false }
+        Candidate { change, parts, narrowed: self.narrowed.clone(), layout, align: 0, is_pool: false }
     }
 
     /// One structure with its fields in this order.
@@ -379,6 +420,8 @@ pub(super) mod tests {
 
     use super::super::visits::Fields;
     use super::*;
+    use crate::full_trace::held_values::{Narrower, Number};
+    use crate::full_trace::values::Range;
 
     /// Fields one behind the other, without holes.
     pub(crate) fn structure(bytes: u32, fields: &[(&str, u32)]) -> StructureShape {
@@ -387,7 +430,7 @@ pub(super) mod tests {
             let type_name = if name == "next" { "struct node *" } else { "long []" }.to_owned();
             offset += bytes;
             let offset = offset - bytes;
-            FieldShape { name: name.to_owned(), type_name, offset, bytes, is_shared: false, hold: Hold::None }
+            FieldShape { name: name.to_owned(), type_name, offset, bytes, ..FieldShape::default() }
         });
         StructureShape {
             name: "struct node".to_owned(),
@@ -475,6 +518,33 @@ pub(super) mod tests {
             [of("struct vec3", 16, 12), of("long double", 16, 16), of("struct pair", 32, 32), of("bool", 3, 1)],
             [4, 16, 8, 1]
         );
+    }
+
+    /// `{ long id; long kind; double weight; long next; }`, of which kind is small and weight keeps its value in four bytes.
+    #[test]
+    fn fields_get_narrower_where_that_saves_bytes() {
+        let mut structure = structure(32, &[("id", 8), ("kind", 8), ("weight", 8), ("n", 8)]);
+        let narrower = |bytes, number| Some(Narrower { bytes, number, range: Range::Unsigned(0, 9) });
+        structure.fields[1].narrower = narrower(1, Number::Unsigned);
+        structure.fields[2].narrower = narrower(4, Number::Float);
+        let visits = visits(&[(0b1111, 10)], true);
+        let of = |structure: &StructureShape, are_in_arrays: bool| {
+            let visits = Visits { in_arrays: if are_in_arrays { visits.in_arrays } else { 0 }, ..visits.clone() };
+            let found = candidates(structure, &visits, MANY).unwrap();
+            of_change(&found, Change::Shrink)
+                .into_iter()
+                .map(|of| (of.parts[0].clone(), of.narrowed.clone(), of.layout.parts()[0].bytes, of.is_pool))
+                .collect::<Vec<_>>()
+        };
+        // 8 + 8 + 4 + 1.
+        assert_eq!(of(&structure, true), [(vec![0, 3, 2, 1], vec![1, 2], 24, false)]);
+        assert_eq!(of(&structure, false).iter().map(|of| of.3).collect::<Vec<_>>(), [false, true]);
+        // A narrower kind alone would be padding; with a narrower n as well it is, and weight need not be: 8 + 8 + 1 + 1.
+        structure.fields[3].narrower = narrower(1, Number::Unsigned);
+        structure.fields[2].narrower = None;
+        assert_eq!(of(&structure, true), [(vec![0, 2, 1, 3], vec![1, 3], 24, false)]);
+        structure.fields[3].narrower = None;
+        assert_eq!(of(&structure, true), []);
     }
 
     /// A parent stays in front, and goes into an array as one; what has virtual functions is not parted.

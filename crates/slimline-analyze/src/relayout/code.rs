@@ -6,6 +6,7 @@ use slimline_attribute::tables::Language;
 
 use super::candidates::{Candidate, Change, is_linked};
 use crate::advise::definition::{Form, plain_name};
+use crate::full_trace::held_values::{Narrower, Number};
 use crate::full_trace::object_structures::{FieldShape, Hold, StructureShape};
 
 /// Names of a part's fields that its own name is made of at most.
@@ -15,12 +16,20 @@ const NAMED: usize = 2;
 pub fn definitions(structure: &StructureShape, candidate: &Candidate) -> String {
     let form = Form { language: structure.language, is_alias: structure.is_alias };
     let name = plain_name(&structure.name);
-    let lines =
-        |part: &[usize]| -> Vec<String> { part.iter().map(|field| line(form, &structure.fields[*field])).collect() };
+    let lines = |part: &[usize]| -> Vec<String> {
+        let own = |field: &usize| {
+            let of = &structure.fields[*field];
+            match of.narrower.filter(|_| candidate.narrowed.contains(field)) {
+                Some(narrower) => form.field(&narrower_type(form.language, &narrower), &field_name(of)),
+                None => line(form, of),
+            }
+        };
+        part.iter().map(own).collect()
+    };
     let is_rust = structure.language == Language::Rust;
     let mut code = String::new();
     match candidate.change {
-        Change::Reorder | Change::Pool | Change::Align => {
+        Change::Reorder | Change::Pool | Change::Align | Change::Shrink => {
             // Else the compiler orders fields as it likes.
             let is_ordered = !candidate.parts[0].is_sorted();
             let attribute = match (candidate.change == Change::Align, is_ordered) {
@@ -81,6 +90,19 @@ fn comment(code: &mut String, text: &str) {
     let _ = writeln!(code, "{line}");
 }
 
+/// As the language spells it.
+pub fn narrower_type(language: Language, narrower: &Narrower) -> String {
+    let bits = 8 * narrower.bytes;
+    match (language, narrower.number) {
+        (Language::Rust, Number::Signed) => format!("i{bits}"),
+        (Language::Rust, Number::Unsigned) => format!("u{bits}"),
+        (Language::Rust, Number::Float) => format!("f{bits}"),
+        (_, Number::Signed) => format!("int{bits}_t"),
+        (_, Number::Unsigned) => format!("uint{bits}_t"),
+        (_, Number::Float) => "float".to_owned(),
+    }
+}
+
 fn line(form: Form, field: &FieldShape) -> String {
     match field.is_shared || field.hold != Hold::None {
         // The widths of bit-fields are not known here, nor how a parent is declared.
@@ -122,6 +144,16 @@ fn usage(structure: &StructureShape, candidate: &Candidate, name: &str) -> Strin
         Change::Reorder => {
             "nothing else changes, but where its size, its layout or an initializer without names is relied on"
                 .to_owned()
+        }
+        Change::Shrink => {
+            let pool = if candidate.is_pool { "; get them from a pool or arena (docs/tidy.md)" } else { "" };
+            let all = match is_rust {
+                true => "conversions where they are stored (try_into, so that what is too large is found) and loaded",
+                false => {
+                    "check where they are stored that no more than this is, and look at what takes their addresses, prints or scans them"
+                }
+            };
+            format!("{all}{pool}")
         }
         Change::Align if is_rust => "nothing else changes".to_owned(),
         Change::Align => {

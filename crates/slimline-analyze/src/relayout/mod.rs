@@ -14,7 +14,7 @@ pub mod visits;
 use slimline_simulate::relaid::structure_key;
 use slimline_simulate::waiting::{EXPECTED, Times, Waited};
 
-pub use self::code::definitions;
+pub use self::code::{definitions, narrower_type};
 pub use crate::advise::definition::plain_name;
 
 /// Part of the time that a layout must save to be advised.

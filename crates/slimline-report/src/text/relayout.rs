@@ -9,7 +9,7 @@ use super::number::{bytes, count, percent, plural, plural_of};
 use super::simulation::access_trace;
 use super::table::{Column, Rows};
 use super::{STRONG, fold, heading};
-use crate::relayout::{AdvisedRow, PatchReport, PredictedRow, RelayoutReport, StructureRow, TriedRow};
+use crate::relayout::{AdvisedRow, LargePagesRow, PatchReport, PredictedRow, RelayoutReport, StructureRow, TriedRow};
 
 /// Lines that are named.
 const MOST_LINES: usize = 12;
@@ -52,6 +52,12 @@ pub fn relayout(out: &mut impl Write, report: &RelayoutReport) -> fmt::Result {
         heading(out, "ALL OF IT")?;
         fold(out, &predicted(&together, report.is_whole()), 2, 2)?;
     }
+    if let Some(pages) = report.large_pages {
+        heading(out, "LARGE PAGES")?;
+        for line in large_pages(report, &pages) {
+            fold(out, &line, 2, 2)?;
+        }
+    }
     if let Some(made) = &report.patch {
         heading(out, "PATCH")?;
         patch(out, made)?;
@@ -67,6 +73,32 @@ pub(crate) fn replayed(report: &RelayoutReport) -> String {
         true => all,
         false => format!("{all}, {} of them in windows over the whole run", count(report.replayed)),
     }
+}
+
+/// How the program gets large pages without a change.
+const LARGE_PAGES_BY: &str = "Of glibc 2.35 and newer malloc takes them by itself: GLIBC_TUNABLES=glibc.malloc.hugetlb=1 before the command. Else \
+     madvise(…, MADV_HUGEPAGE) on what is large, at multiples of 2 MiB. /sys/kernel/mm/transparent_hugepage/enabled must be madvise or always; where it \
+     is always, they may be there already.";
+
+/// What large pages gain, in sentences.
+pub(crate) fn large_pages(report: &RelayoutReport, pages: &LargePagesRow) -> Vec<String> {
+    let mut said = vec![match pages.is_advised {
+        true => "Put memory on pages of 2 MiB.".to_owned(),
+        false => "Pages of 2 MiB save too little.".to_owned(),
+    }];
+    said[0] += &format!(" {}", predicted(&pages.alone, report.is_whole()));
+    if let Some(with) = pages.with_advised {
+        let what = if report.structures.iter().filter(|of| of.advice.is_some()).count() > 1 {
+            "all of it"
+        } else {
+            "the advice"
+        };
+        said.push(format!("With {what}: {}", gain(with.time_ratio - 1.0)));
+    }
+    if pages.is_advised {
+        said.push(LARGE_PAGES_BY.to_owned());
+    }
+    said
 }
 
 /// How it is predicted.
@@ -218,6 +250,7 @@ pub(crate) mod tests {
             offset,
             bytes: 8,
             used: 0.5,
+            narrower: None,
         };
         StructureRow {
             name: name.to_owned(),
@@ -274,6 +307,7 @@ pub(crate) mod tests {
             unknown_share: 1.0 - structures.iter().map(|of| of.share).sum::<f64>().min(1.0),
             structures,
             together,
+            large_pages: None,
             patch: None,
         }
     }
@@ -293,6 +327,22 @@ pub(crate) mod tests {
     fn what_is_advised_is_told_with_what_was_tried() {
         let all = vec![advised("struct body", 0.5), advised("struct star", 0.25), structure("struct one", 0.125)];
         insta::assert_snapshot!(text(&report(all, Some(predicted_row(0.3)))));
+    }
+
+    /// Of use beside the advice, and of none.
+    #[test]
+    fn large_pages_are_advised_where_they_gain() {
+        let body = vec![advised("struct body", 0.5)];
+        let of = |is_advised, with_advised| {
+            let pages = LargePagesRow { is_advised, alone: predicted_row(0.8), with_advised };
+            text(&RelayoutReport { large_pages: Some(pages), ..report(body.clone(), None) })
+        };
+        let gained = of(true, Some(predicted_row(0.5)));
+        let said = gained.split("LARGE PAGES\n").nth(1).unwrap();
+        assert!(said.starts_with("  Put memory on pages of 2 MiB. Predicted: −20.0 % run time"), "{said}");
+        assert!(said.contains("With the advice: −50.0 %") && said.contains("glibc.malloc.hugetlb=1"), "{said}");
+        let none = of(false, None);
+        assert!(none.contains("Pages of 2 MiB save too little.") && !none.contains("madvise"), "{none}");
     }
 
     #[test]

@@ -105,6 +105,11 @@ impl Simulation {
         &self.machine
     }
 
+    /// Which pages are large.
+    pub fn large_pages(&self) -> &LargePages {
+        &self.large_pages
+    }
+
     /// Reads what these accesses, which come next, will need, but for those whose line is the first level's newest.
     pub(crate) fn read_ahead(&mut self, accesses: &[Access]) {
         let is_worth_it = self.looked_up > MANY;

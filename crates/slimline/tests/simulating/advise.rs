@@ -94,6 +94,60 @@ fn nodes_keep_what_is_hot_and_lie_side_by_side() {
     assert!(advice["code"].as_str().unwrap().contains("    struct body_cold *cold;\n"));
 }
 
+/// Of eight bytes each, of which values need less: a pointer and what is loaded with another field stay.
+const RECORDS: &str = r#"
+#include <stdlib.h>
+#include <string.h>
+struct record { long id, kind; double weight; unsigned long large; const char *name; long both[2]; };
+int main(void) {
+    struct record *records = calloc(2048, sizeof *records), *copy = malloc(sizeof *copy);
+    long sum = 0;
+    for (long i = 0; i < 2048; i++)
+        records[i] = (struct record){.id = -i, .kind = i % 3, .weight = i / 2.0, .large = 1ul << 40 | i, .name = "a"};
+    for (int pass = 0; pass < 40; pass++)
+        for (int i = 0; i < 2048; i++) {
+            struct record *record = &records[(i * 97 + pass) % 2048];
+            sum += record->id * record->kind + (long)record->weight + (long)(record->large >> 20) + *record->name;
+            long both[2];
+            memcpy(both, record->both, sizeof both);
+            sum += both[0];
+            *copy = *record;
+        }
+    return sum == copy->id;
+}
+"#;
+
+#[test]
+fn fields_get_the_narrower_types_that_their_values_allow() {
+    let directory = traced_so(RECORDS, &["--slimline-values"]);
+    fs::write(directory.path().join("small.toml"), MACHINE).unwrap();
+    let report = json(directory.path(), &[&["advise"], &TRACE[..]].concat());
+    let mut structures = report["structures"].as_array().unwrap().iter();
+    let record = structures.find(|of| of["name"].as_str().unwrap().ends_with("record")).expect("what accesses are to");
+    let narrower: Vec<String> = record["fields"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|field| {
+            let of = &field["narrower"];
+            format!("{} {} {} {}", field["name"], of["type"], of["least"], of["greatest"])
+        })
+        .collect();
+    let expected = [
+        r#""id" "int16_t" "-2047" "0""#,
+        r#""kind" "int8_t" "0" "2""#,
+        r#""weight" "float" "0" "1023.5""#,
+        r#""large" null null null"#,
+        r#""name" null null null"#,
+        r#""both" null null null"#,
+    ];
+    assert_eq!(narrower, expected);
+    let tried = record["tried"].as_array().unwrap().iter().find(|of| of["change"] == "shrink").expect("is tried");
+    // Two pointers' worth of both, the pointer, large, and 4 + 2 + 1 bytes.
+    assert_eq!(tried["part_bytes"], serde_json::json!([40]));
+    assert!(tried["time_ratio"].as_f64().unwrap() < 1.0, "{tried}");
+}
+
 /// The commands that compiled the program are in its debug information; what comes out is compiled again, and ends as before.
 #[test]
 fn what_is_advised_is_written_as_a_patch() {

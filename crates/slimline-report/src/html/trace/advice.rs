@@ -10,7 +10,7 @@ use crate::relayout::{AdvisedRow, FieldRow, PredictedRow, RelayoutReport, Struct
 use crate::structure_map::{Block, Map, What};
 use crate::text::gain;
 use crate::text::number::{percent, plural};
-use crate::text::relayout::{METHOD, layout_words, ratio, replayed, unnamed, what_it_is};
+use crate::text::relayout::{METHOD, large_pages, layout_words, ratio, replayed, unnamed, what_it_is};
 use crate::view::Interval;
 
 /// Most parts of a layout that are drawn.
@@ -51,6 +51,12 @@ pub(super) fn cards(out: &mut impl Write, report: &RelayoutReport) -> fmt::Resul
     if let Some(together) = report.together.filter(|_| changes(report).count() > 1) {
         writeln!(out, "<h3>All of it</h3>")?;
         predicted(out, report, &together)?;
+    }
+    if let Some(pages) = report.large_pages {
+        writeln!(out, "<h3>Large pages</h3>")?;
+        for line in large_pages(report, &pages) {
+            writeln!(out, "<p>{}</p>", Escaped(&line))?;
+        }
     }
     left_alone(out, report)?;
     writeln!(out, "<p class=\"faint\">{METHOD}</p>")
