@@ -19,7 +19,7 @@ struct counter {
 
 int main(int argc, char **argv)
 {
-    long lookups = argc > 1 ? atol(argv[1]) : 8000000, n = argc > 2 ? atol(argv[2]) : 1 << 21;
+    long lookups = argc > 1 ? atol(argv[1]) : 8000000, n = argc > 2 ? atol(argv[2]) : 1 << 22;
     struct counter *counters = malloc((size_t)n * sizeof *counters);
     for (long i = 0; i < n; i++) {
         struct counter *counter = &counters[i];

@@ -87,11 +87,7 @@ const CASES: &[Case] = &[
     Case { change: "align", ..case("straddling", "advised/straddling.c", "material") },
     Case { change: "pool", is_pool: true, ..case("pooled", "advised/pooled.c", "edge") },
     Case { change: "shrink", flags: "-O2 -g --slimline-values", ..case("counters", "advised/counters.c", "counter") },
-    Case {
-        change: LARGE_PAGES,
-        arguments: &["8000000"],
-        ..case("counters_large_pages", "advised/counters.c", "counter")
-    },
+    Case { change: LARGE_PAGES, ..case("counters_large_pages", "advised/counters.c", "counter") },
     Case { first: &["key"], ..case("probing", "advised/probing.c", "slot") },
     Case { first: &["price", "quantity", "id"], ..case("orders", "advised/orders.cpp", "Order") },
     Case {

@@ -86,7 +86,9 @@ pub(crate) fn large_pages(report: &RelayoutReport, pages: &LargePagesRow) -> Vec
         true => "Put memory on pages of 2 MiB.".to_owned(),
         false => "Pages of 2 MiB save too little.".to_owned(),
     }];
-    said[0] += &format!(" {}", predicted(&pages.alone, report.is_whole()));
+    let PredictedRow { time_ratio, time_ratio_low, time_ratio_high, .. } = pages.alone;
+    let [expected, low, high] = [time_ratio, time_ratio_low, time_ratio_high].map(|ratio| gain(ratio - 1.0));
+    said[0] += &format!(" Predicted: {expected} run time ({low} to {high}).");
     if let Some(with) = pages.with_advised {
         let what = if report.structures.iter().filter(|of| of.advice.is_some()).count() > 1 {
             "all of it"
