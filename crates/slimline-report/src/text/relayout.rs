@@ -82,25 +82,18 @@ const LARGE_PAGES_BY: &str = "Of glibc 2.35 and newer malloc takes them by itsel
 
 /// What large pages gain, in sentences.
 pub(crate) fn large_pages(report: &RelayoutReport, pages: &LargePagesRow) -> Vec<String> {
-    let mut said = vec![match pages.is_advised {
-        true => "Put memory on pages of 2 MiB.".to_owned(),
-        false => "Pages of 2 MiB save too little.".to_owned(),
-    }];
+    if !pages.is_advised {
+        return vec!["Pages of 2 MiB do not gain 2 % here.".to_owned()];
+    }
     let PredictedRow { time_ratio, time_ratio_low, time_ratio_high, .. } = pages.alone;
     let [expected, low, high] = [time_ratio, time_ratio_low, time_ratio_high].map(|ratio| gain(ratio - 1.0));
-    said[0] += &format!(" Predicted: {expected} run time ({low} to {high}).");
+    let mut said = format!("Put memory on pages of 2 MiB. Predicted: {expected} run time ({low} to {high})");
     if let Some(with) = pages.with_advised {
-        let what = if report.structures.iter().filter(|of| of.advice.is_some()).count() > 1 {
-            "all of it"
-        } else {
-            "the advice"
-        };
-        said.push(format!("With {what}: {}", gain(with.time_ratio - 1.0)));
+        let is_one = report.structures.iter().filter(|of| of.advice.is_some()).count() == 1;
+        let what = if is_one { "the advice" } else { "all of the advice" };
+        said += &format!("; with {what} {}", gain(with.time_ratio - 1.0));
     }
-    if pages.is_advised {
-        said.push(LARGE_PAGES_BY.to_owned());
-    }
-    said
+    vec![said + ".", LARGE_PAGES_BY.to_owned()]
 }
 
 /// How it is predicted.
@@ -342,9 +335,9 @@ pub(crate) mod tests {
         let gained = of(true, Some(predicted_row(0.5)));
         let said = gained.split("LARGE PAGES\n").nth(1).unwrap();
         assert!(said.starts_with("  Put memory on pages of 2 MiB. Predicted: −20.0 % run time"), "{said}");
-        assert!(said.contains("With the advice: −50.0 %") && said.contains("glibc.malloc.hugetlb=1"), "{said}");
+        assert!(said.contains("with the advice −50.0 %") && said.contains("glibc.malloc.hugetlb=1"), "{said}");
         let none = of(false, None);
-        assert!(none.contains("Pages of 2 MiB save too little.") && !none.contains("madvise"), "{none}");
+        assert!(none.contains("Pages of 2 MiB do not gain 2 % here.") && !none.contains("madvise"), "{none}");
     }
 
     #[test]
