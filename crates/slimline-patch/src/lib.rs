@@ -290,6 +290,7 @@ impl<'a> Patching<'a> {
             What::Cast(other) => format!("a pointer to it is taken for another type here ({other})"),
             What::Bytes(function) => format!("{function} reads or writes it as bytes"),
             What::External(name) => format!("{name} is defined in no source that is compiled"),
+            What::ByPointer => "a function gets it that is called by a pointer, whose type does not tell so".to_owned(),
             What::Inside { is_union: true } => "it is a member of a union".to_owned(),
             What::Adopted(Some(function)) => format!("what {function} gives is taken for it"),
             What::Adopted(None) => "a pointer to anything is taken for one to it".to_owned(),
