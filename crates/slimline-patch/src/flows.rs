@@ -55,6 +55,11 @@ impl Flows {
         self.called_by_others.insert(function);
     }
 
+    /// The variable that an argument of a function becomes, which is defined.
+    pub(crate) fn parameter_of(&self, function: &str, number: usize) -> Option<String> {
+        self.parameters.contains(&(function.to_owned(), number)).then(|| parameter_key(function, number))
+    }
+
     pub(crate) fn key(&self, unit: usize, declaration: &str) -> Option<String> {
         self.variables.get(&(unit, declaration.to_owned())).cloned()
     }

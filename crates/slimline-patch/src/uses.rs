@@ -3,6 +3,7 @@
 //! An expression or declaration whose type is made of the structure is of a kind that is known here, or it is told as one that is not:
 //! nobody may change a layout then.
 
+mod addresses;
 mod calls;
 mod casts;
 mod declarations;
@@ -11,6 +12,7 @@ mod linkage;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use self::addresses::Addresses;
 use self::calls::Passed;
 pub(crate) use self::declarations::pointers_to;
 use self::expressions::names_this;
@@ -70,6 +72,8 @@ pub(crate) enum What {
     Adopted(Option<String>),
     /// A function or variable that has to do with it is defined nowhere here.
     External(String),
+    /// The address of this field may lead to what lies next to it.
+    Neighbour(String),
     /// A function gets it that is called by a pointer whose type does not tell so.
     ByPointer,
     /// `new` or `delete`.
@@ -154,6 +158,7 @@ pub(crate) struct Uses {
     pub(crate) all: Vec<Use>,
     pub(crate) flows: Flows,
     linkage: Linkage,
+    addresses: Addresses,
     /// What functions get, and those that are called by what is not known: known by the linker's name when all units were looked at.
     passed: Vec<Passed>,
     /// By function: from which others it is called, and whether it may be several times there. None where it is called by something else.
@@ -198,6 +203,7 @@ impl Uses {
                 None => self.flows.unknown_callers(function),
             }
         }
+        self.reach_neighbours();
     }
 }
 
@@ -208,6 +214,8 @@ pub(crate) struct OfUnit<'a> {
     pub(crate) record: &'a str,
     /// Fields by their declarations.
     pub(crate) fields: FxHashMap<&'a str, usize>,
+    /// Their types.
+    pub(crate) types: &'a [String],
     pub(crate) sources: &'a [Source],
 }
 

@@ -24,6 +24,7 @@ pub(crate) struct Passed {
 impl<'n> Walk<'_, 'n> {
     pub(super) fn reference(&mut self, node: &'n Node, relation: Relation) {
         self.read(node.begin);
+        self.holder(node);
         let Some(referred) = node.referred.as_ref().filter(|referred| referred.kind == "FunctionDecl") else { return };
         let is_called = self.around().is_some_and(|call| {
             call.kind == "CallExpr" && call.callee().is_some_and(|callee| callee.id == referred.id)

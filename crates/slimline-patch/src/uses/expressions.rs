@@ -110,6 +110,9 @@ impl<'n> Walk<'_, 'n> {
             kind if kind.ends_with("CastExpr") => self.cast(node, relation),
             "BinaryOperator" => self.operator(node, relation),
             "UnaryOperator" | "CompoundAssignOperator" => {
+                if node.operator == "&" {
+                    self.address(node);
+                }
                 let changed = node.inner.first().map(Node::bare);
                 let changes = matches!(node.operator.as_str(), "&" | "++" | "--" | "+=" | "-=");
                 if let Some(key) = changed.filter(|_| changes).and_then(|changed| self.key(changed)) {
@@ -147,6 +150,7 @@ impl<'n> Walk<'_, 'n> {
             {
                 self.tell(What::Copy, node.begin);
             }
+            "TemplateArgument" if relation != Relation::None => self.tell(What::Template, node.begin),
             _ if relation == Relation::None || KNOWN.contains(&node.kind.as_str()) => {}
             _ => self.tell(What::Unknown(node.kind.clone()), node.begin),
         }
