@@ -6,7 +6,7 @@ use std::ffi::OsStr;
 use std::fs;
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdout, Command, Stdio};
+use std::process::{Child, ChildStdout, Command, Output, Stdio};
 
 use serde::Deserialize;
 use tempfile::TempDir;
@@ -237,7 +237,7 @@ impl Clang {
 
     fn command(&self, of: &CompileCommand) -> Command {
         let mut command = Command::new(&self.program);
-        command.current_dir(&of.directory).args(&of.arguments).args(["-w", "-Qunused-arguments"]).arg(&of.file);
+        command.current_dir(&of.directory).args(&of.arguments).arg("-Qunused-arguments").arg(&of.file);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command
     }
@@ -247,7 +247,7 @@ impl Clang {
     /// # Errors
     /// Clang can't be run, or does not take it.
     pub fn own_files(&self, of: &CompileCommand) -> Result<Vec<PathBuf>, SyntaxError> {
-        let output = self.command(of).arg("-MM").output().map_err(|error| self.io(error))?;
+        let output = self.command(of).args(["-w", "-MM"]).output().map_err(|error| self.io(error))?;
         if !output.status.success() {
             return Err(refused(of, &output.stderr));
         }
@@ -264,14 +264,15 @@ impl Clang {
     /// Clang can't be run.
     pub fn tree(&self, of: &CompileCommand) -> Result<PrintedTree, SyntaxError> {
         let mut command = self.command(of);
-        command.args(["-fsyntax-only", "-Xclang", "-ast-dump=json"]);
+        command.args(["-w", "-fsyntax-only", "-Xclang", "-ast-dump=json"]);
         let errors = tempfile::tempfile().map_err(|error| self.io(error))?;
         let to = errors.try_clone().map_err(|error| self.io(error))?;
         let child = command.stderr(to).spawn().map_err(|error| self.io(error))?;
         Ok(PrintedTree { child, errors, of: of.clone() })
     }
 
-    /// Whether it takes the unit with other texts in the place of these files; what it says first where it does not.
+    /// Whether it takes the unit with other texts in the place of these files, and warns of no mistake ([`MISTAKES`]) of which it does not warn
+    /// in the unit as it is; what it says first where that is not so.
     ///
     /// # Errors
     /// Clang can't be run, or files can't be written.
@@ -287,9 +288,30 @@ impl Clang {
         let overlay = serde_json::json!({ "version": 0, "use-external-names": false, "roots": roots });
         let file = scratch.path().join("overlay.yaml");
         fs::write(&file, overlay.to_string()).map_err(|error| SyntaxError::Io { path: file.clone(), error })?;
-        let output = self.command(of).arg("-ivfsoverlay").arg(&file).arg("-fsyntax-only").output();
-        let output = output.map_err(|error| self.io(error))?;
-        Ok((!output.status.success()).then(|| first_error(&output.stderr)))
+        let mut changed = self.command(of);
+        let changed = self.mistakes(changed.arg("-ivfsoverlay").arg(&file))?;
+        if !changed.status.success() {
+            return Ok(Some(first_error(&changed.stderr)));
+        }
+        let told = mistakes(&changed.stderr);
+        if told.is_empty() {
+            return Ok(None);
+        }
+        let mut before = mistakes(&self.mistakes(&mut self.command(of))?.stderr);
+        // Lines have other numbers, so what is said is compared.
+        let is_new = |mistake: &&(String, String)| match before.iter().position(|(_, said)| *said == mistake.1) {
+            Some(at) => {
+                before.swap_remove(at);
+                false
+            }
+            None => true,
+        };
+        Ok(told.iter().find(is_new).map(|(place, said)| format!("{place}{WARNING}{said}")))
+    }
+
+    fn mistakes(&self, command: &mut Command) -> Result<Output, SyntaxError> {
+        command.args(MISTAKES.map(|mistake| format!("-W{mistake}")));
+        command.args(["-Wno-error", "-fsyntax-only", "-fno-caret-diagnostics"]).output().map_err(|error| self.io(error))
     }
 
     fn io(&self, error: io::Error) -> SyntaxError {
@@ -330,6 +352,37 @@ impl PrintedTree {
 
 fn refused(of: &CompileCommand, said: &[u8]) -> SyntaxError {
     SyntaxError::Refused { file: of.path(), said: first_error(said) }
+}
+
+/// Warnings that tell of mistakes: what is not of the type that is wanted, sizes and bounds that are those of something else, values that
+/// nothing set, lists in another order than fields. Others are of style, and also the change's own code may be warned of by them.
+const MISTAKES: [&str; 14] = [
+    "incompatible-pointer-types",
+    "incompatible-function-pointer-types",
+    "int-conversion",
+    "implicit-function-declaration",
+    "return-type",
+    "uninitialized",
+    "sometimes-uninitialized",
+    "array-bounds",
+    "sizeof-pointer-memaccess",
+    "sizeof-pointer-div",
+    "sizeof-array-argument",
+    "excess-initializers",
+    "initializer-overrides",
+    "reorder",
+];
+const WARNING: &str = ": warning: ";
+
+/// The place and text of each mistake that is warned of.
+fn mistakes(said: &[u8]) -> Vec<(String, String)> {
+    let said = String::from_utf8_lossy(said);
+    let is_mistake = |text: &str| MISTAKES.iter().any(|mistake| text.contains(&format!("-W{mistake}")));
+    let of_line = |line: &str| {
+        let (place, text) = line.split_once(WARNING)?;
+        is_mistake(text).then(|| (place.to_owned(), text.to_owned()))
+    };
+    said.lines().filter_map(of_line).collect()
 }
 
 /// The first line that tells an error, or the first line.
@@ -412,6 +465,18 @@ mod tests {
         assert_eq!(files, [directory.path().join("a.c"), header.clone()]);
         let check = |text: &str| clang.check(&command, &BTreeMap::from([(header.clone(), text.to_owned())])).unwrap();
         assert_eq!(check("struct a { long b; };\n"), None);
+        // What is warned of is another type, and the unit as it is has none of it.
+        fs::write(
+            directory.path().join("b.c"),
+            "#include \"a.h\"\nint *one(struct a *a) { return &a->b; }\nint *two(long *p) { return p; }\n",
+        )
+        .unwrap();
+        let warned = CompileCommand::new(directory.path().to_owned(), "b.c".into(), &[], false);
+        let check_warned =
+            |text: &str| clang.check(&warned, &BTreeMap::from([(header.clone(), text.to_owned())])).unwrap();
+        assert_eq!(check_warned("struct a { int c, b; };\n"), None);
+        let said = check_warned("\nstruct a { char b; };\n").unwrap();
+        assert!(said.contains("b.c:2:") && said.contains("-Wincompatible-pointer-types"), "{said}");
         let said = check("struct b { long b; };\n").unwrap();
         assert!(said.contains("error: ") && said.contains("a.c:3:"), "{said}");
         fs::write(&header, "struct a {").unwrap();

@@ -79,8 +79,8 @@ impl Allocation {
         if allocator == Allocator::Other && sizes.len() != 1 {
             return None;
         }
-        let function = above.iter().rev().find(|above| above.kind == "FunctionDecl");
-        let inside = above.iter().rev().take_while(|above| above.kind != "FunctionDecl");
+        let function = above.iter().rev().find(|above| above.is_function());
+        let inside = above.iter().rev().take_while(|above| !above.is_function());
         let is_in_loop = inside.into_iter().any(|above| repeats(above)) || function.is_some_and(|of| has_label(of));
         let allocation = Self {
             allocator,
@@ -90,7 +90,7 @@ impl Allocation {
             is_of_one: sizes.len() == 1 && others.iter().all(|other| other.value == "1"),
             alignment: arguments.first().and_then(|first| first.uncast().value.parse().ok()),
             within_begin: function.map(|function| function.begin).unwrap_or_default(),
-            within: function.map(|function| function.name.clone()),
+            within: function.filter(|function| function.kind == "FunctionDecl").map(|function| function.name.clone()),
             is_in_loop,
         };
         Some((allocation, sizes.into_iter().map(|size| size.id.clone()).collect()))

@@ -215,7 +215,7 @@ mod tests {
     use super::*;
 
     fn source(text: &str) -> Source {
-        Source { path: "a.c".to_owned(), text: text.to_owned() }
+        Source::new("a.c".to_owned(), text.into())
     }
 
     #[test]

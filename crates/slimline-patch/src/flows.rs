@@ -28,7 +28,6 @@ pub(crate) struct Flows {
     all: Vec<Flow>,
     /// By unit and declaration.
     variables: FxHashMap<(usize, String), String>,
-    functions: FxHashMap<(usize, String), String>,
     /// Functions that are called by other names than their own.
     called_by_others: FxHashSet<String>,
     parameters: FxHashSet<(String, usize)>,
@@ -37,10 +36,6 @@ pub(crate) struct Flows {
 impl Flows {
     pub(crate) fn variable(&mut self, unit: usize, declaration: &str, key: &str) {
         self.variables.insert((unit, declaration.to_owned()), key.to_owned());
-    }
-
-    pub(crate) fn function(&mut self, unit: usize, declaration: &str, key: &str) {
-        self.functions.insert((unit, declaration.to_owned()), key.to_owned());
     }
 
     pub(crate) fn parameter(&mut self, unit: usize, declaration: &str, function: &str, number: usize) {
@@ -52,16 +47,17 @@ impl Flows {
         self.all.push(flow);
     }
 
-    pub(crate) fn argument(&mut self, unit: usize, function: &str, number: usize, origin: Origin) {
-        if let Some(key) = self.functions.get(&(unit, function.to_owned())) {
-            self.all.push(Flow { to: parameter_key(key, number), origin });
-        }
+    pub(crate) fn argument(&mut self, function: &str, number: usize, origin: Origin) {
+        self.all.push(Flow { to: parameter_key(function, number), origin });
     }
 
-    pub(crate) fn unknown_callers(&mut self, unit: usize, function: &str) {
-        if let Some(key) = self.functions.get(&(unit, function.to_owned())) {
-            self.called_by_others.insert(key.clone());
-        }
+    pub(crate) fn unknown_callers(&mut self, function: String) {
+        self.called_by_others.insert(function);
+    }
+
+    /// The variable that an argument of a function becomes, which is defined.
+    pub(crate) fn parameter_of(&self, function: &str, number: usize) -> Option<String> {
+        self.parameters.contains(&(function.to_owned(), number)).then(|| parameter_key(function, number))
     }
 
     pub(crate) fn key(&self, unit: usize, declaration: &str) -> Option<String> {
@@ -109,19 +105,17 @@ mod tests {
         for key in ["items", "at"] {
             flows.variable(0, key, key);
         }
-        flows.function(0, "f", "0:f");
-        flows.function(0, "g", "0:g");
         flows.parameter(0, "p", "0:f", 0);
         flows.parameter(0, "q", "0:g", 0);
         flows.add(Flow { to: "items".to_owned(), origin: Origin::Allocation });
         flows.add(Flow { to: "at".to_owned(), origin: Origin::Variable("items".to_owned()) });
-        flows.argument(0, "f", 0, Origin::Variable("items".to_owned()));
-        flows.argument(0, "g", 0, Origin::Variable("at".to_owned()));
+        flows.argument("0:f", 0, Origin::Variable("items".to_owned()));
+        flows.argument("0:g", 0, Origin::Variable("at".to_owned()));
         assert_eq!(flows.beginnings(None).len(), 4);
         flows.add(Flow { to: "at".to_owned(), origin: Origin::Other });
         let beginnings = flows.beginnings(None);
         assert!(beginnings.contains("items") && beginnings.contains("0:f(0)") && beginnings.len() == 2);
-        flows.unknown_callers(0, "f");
+        flows.unknown_callers("0:f".to_owned());
         assert_eq!(flows.beginnings(None).len(), 1);
     }
 }

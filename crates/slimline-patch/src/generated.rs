@@ -82,7 +82,8 @@ pub(crate) fn store(
     for (number, field) in definition.fields.iter().enumerate() {
         let (to, name) = (place(number), &field.name);
         code += &match field.type_text.contains('[') {
-            true => format!("    memcpy({to}, from.{name}, sizeof from.{name});\n"),
+            // An array, or a pointer to one: all of it is copied.
+            true => format!("    memcpy(&{to}, &from.{name}, sizeof from.{name});\n"),
             false => format!("    {to} = from.{name};\n"),
         };
     }
@@ -209,7 +210,7 @@ mod tests {
     #[test]
     fn headers_go_behind_those_of_the_same_branch() {
         let text = "#ifndef A\n#define A\n#include <a.h>\n#ifdef B\n#include <b.h>\n#endif\nstruct x {};\n#endif\n";
-        let source = Source { path: String::new(), text: text.to_owned() };
+        let source = Source::new(String::new(), text.into());
         let at = last_include(&source, text.find("struct").unwrap()).unwrap();
         assert!(text[at..].starts_with("#ifdef B"));
         assert!(includes("# include <cstdlib>", "stdlib.h") && !includes("#include <stdlib.hpp>", "stdlib.h"));

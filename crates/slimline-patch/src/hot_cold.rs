@@ -3,7 +3,7 @@
 use crate::allocation::Allocator;
 use crate::generated;
 use crate::pool::Blocks;
-use crate::uses::{Holder, Store, Use, Variable, What};
+use crate::uses::{Holder, Member, Store, Use, Variable, What};
 use crate::{Patching, Refusal};
 
 /// Names that the new code has.
@@ -45,6 +45,7 @@ impl Patching<'_> {
                     return Err(self.refuse(use_, "the offset of a member is asked for"));
                 }
                 What::Member(of) if cold.contains(&of.field) => {
+                    self.is_behind_definition(use_, of)?;
                     let (file, spot) = self.token(of.name)?;
                     self.edits.insert(file, spot.offset, "cold->", spot.offset);
                 }
@@ -104,6 +105,18 @@ impl Patching<'_> {
             code += &self.stores(&stores, (&named.store, &named.type_name), &place)?;
         }
         self.generate(&code, &["stdlib.h", "string.h"])
+    }
+
+    /// A method's body in the class is before what is generated.
+    pub(crate) fn is_behind_definition(&self, use_: &Use, member: &Member) -> Result<(), Refusal> {
+        let (definition, name) = (&self.found.definition, member.name.spelled);
+        match name.file == Some(definition.file) && (definition.start..definition.end).contains(&name.offset) {
+            true => {
+                Err(self
+                    .refuse(use_, "a method's body in the class uses what would be apart; behind the class it could"))
+            }
+            false => Ok(()),
+        }
     }
 
     /// Declares the pointer behind the last field that stays.
@@ -325,6 +338,9 @@ pub(crate) fn not_in_parts(what: &What) -> Option<String> {
         What::Copy => "all of it is copied",
         What::ByValue => "a function takes or gives all of it",
         What::Inside { .. } => "it is a member of another structure",
+        What::Neighbour(name) => {
+            return Some(format!("the address of {name} may be used to reach what lies next to it"));
+        }
         What::Escape(Some(function)) => return Some(format!("{function} takes it as a whole")),
         What::Escape(None) => "here nothing tells any more that a pointer is one to it",
         What::New => "it is allocated or freed by new or delete",

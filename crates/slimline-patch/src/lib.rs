@@ -163,6 +163,17 @@ impl<'a> Found<'a> {
         }
         let definition = Definition::read(first.node, (file, source), first.is_in_namespace)
             .map_err(|(offset, why)| at(offset, why))?;
+        let members = members(first.node);
+        for (unit, other) in program.units.iter().zip(&declared) {
+            if other.as_ref().is_some_and(|other| self::members(other.node) != members) {
+                let path = unit.command.path();
+                return Err(at(
+                    spot.offset,
+                    format!("its members in {} are others than in another unit", path.display()),
+                ));
+            }
+        }
+        let types: Vec<String> = definition.fields.iter().map(|field| field.type_text.clone()).collect();
         let (mut uses, mut names) = (Uses::default(), Vec::new());
         for (number, (unit, declared)) in program.units.iter().zip(&declared).enumerate() {
             let record = declared.as_ref().map(|declared| declared.node);
@@ -171,6 +182,7 @@ impl<'a> Found<'a> {
                 names: Names::of(&definition.tag, unit.is_cpp),
                 record: record.map_or("", |record| record.id.as_str()),
                 fields: fields.enumerate().map(|(number, field)| (field.id.as_str(), number)).collect(),
+                types: &types,
                 sources: &program.sources,
             };
             names.push(uses.add(number, &unit.tree, &of_unit));
@@ -220,6 +232,12 @@ impl<'a> Found<'a> {
         }
         free
     }
+}
+
+/// Names and types of a structure's members: a directive may leave some out, in some units.
+fn members(record: &Node) -> Vec<(&str, &str)> {
+    let fields = record.inner.iter().filter(|inner| inner.kind == "FieldDecl");
+    fields.map(|field| (field.name.as_str(), field.type_text.text())).collect()
 }
 
 /// Finds the structure's complete declarations.
@@ -290,6 +308,7 @@ impl<'a> Patching<'a> {
             What::Cast(other) => format!("a pointer to it is taken for another type here ({other})"),
             What::Bytes(function) => format!("{function} reads or writes it as bytes"),
             What::External(name) => format!("{name} is defined in no source that is compiled"),
+            What::ByPointer => "a function gets it that is called by a pointer, whose type does not tell so".to_owned(),
             What::Inside { is_union: true } => "it is a member of a union".to_owned(),
             What::Adopted(Some(function)) => format!("what {function} gives is taken for it"),
             What::Adopted(None) => "a pointer to anything is taken for one to it".to_owned(),
@@ -302,6 +321,16 @@ impl<'a> Patching<'a> {
         for (spot, wanted) in &self.changes {
             if self.found.uses.readings.get(spot) != Some(wanted) {
                 return Err(self.found.refusal_at(*spot, "this is used for other types, too"));
+            }
+        }
+        for file in self.edits.files() {
+            let source = self.source(file);
+            if let Some(offset) = source.not_utf8 {
+                let why = format!(
+                    "a change is needed in this file, which is not UTF-8 (iconv -f latin1 -t utf-8 {} makes it so)",
+                    source.path
+                );
+                return Err(Refusal { at: Some((file, source.line(offset))), why });
             }
         }
         if let Some(conflict) = self.edits.conflict() {

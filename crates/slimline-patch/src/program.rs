@@ -91,8 +91,8 @@ impl Program {
                 let number = match numbers.get(&real) {
                     Some(number) => *number,
                     None => {
-                        let text = fs::read_to_string(&real).map_err(io)?;
-                        program.sources.push(Source { path: real.display().to_string(), text });
+                        let bytes = fs::read(&real).map_err(io)?;
+                        program.sources.push(Source::new(real.display().to_string(), bytes));
                         let number = program.sources.len() as FileId - 1;
                         numbers.insert(real, number);
                         number

@@ -17,6 +17,11 @@ impl Patching<'_> {
             }
             match &use_.what {
                 What::Initializer(list) if is_moved => self.designate(list)?,
+                What::Neighbour(name) if is_moved => {
+                    return Err(
+                        self.refuse(use_, format!("the address of {name} may be used to reach what lies next to it"))
+                    );
+                }
                 What::Offset if is_moved => {
                     return Err(self.refuse(use_, "the offset of a member is asked for"));
                 }

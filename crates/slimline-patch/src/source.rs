@@ -7,8 +7,10 @@ use slimline_instrument::tokens::{Kind, Spliced, tokens};
 pub struct Source {
     /// As people are told of it.
     pub path: String,
-    /// What is in it.
+    /// What is in it. Of a file that is not UTF-8 all that is not ASCII is `?`, so that each byte is where it was.
     pub text: String,
+    /// The first byte that is not.
+    pub not_utf8: Option<usize>,
 }
 
 /// A token, with its bytes in the file.
@@ -27,6 +29,18 @@ impl Token<'_> {
 }
 
 impl Source {
+    /// Of a file's bytes.
+    pub fn new(path: String, bytes: Vec<u8>) -> Self {
+        match String::from_utf8(bytes) {
+            Ok(text) => Self { path, text, not_utf8: None },
+            Err(error) => {
+                let not_utf8 = Some(error.utf8_error().valid_up_to());
+                let ascii = |byte: &u8| if byte.is_ascii() { char::from(*byte) } else { '?' };
+                Self { path, text: error.as_bytes().iter().map(ascii).collect(), not_utf8 }
+            }
+        }
+    }
+
     /// The line that a byte is in, from 1.
     pub fn line(&self, offset: usize) -> usize {
         1 + self.text.bytes().take(offset).filter(|byte| *byte == b'\n').count()
@@ -80,7 +94,7 @@ mod tests {
 
     #[test]
     fn tokens_are_code_at_their_bytes() {
-        let source = Source { path: String::new(), text: "int a; // x\n#define A 1 \\\n 2\nchar *b;\n".to_owned() };
+        let source = Source::new(String::new(), "int a; // x\n#define A 1 \\\n 2\nchar *b;\n".into());
         let words: Vec<&str> = source.tokens(0, source.text.len()).unwrap().iter().map(|token| token.text).collect();
         assert_eq!(words, ["int", "a", ";", "char", "*", "b", ";"]);
         assert!(source.has_directive(5, 20) && !source.has_directive(0, 6));
@@ -89,7 +103,7 @@ mod tests {
 
     #[test]
     fn operators_stand_before_members() {
-        let source = |text: &str| Source { path: String::new(), text: text.to_owned() };
+        let source = |text: &str| Source::new(String::new(), text.into());
         assert_eq!(source("a -> b").member_operator(5), Some((2, "->")));
         assert_eq!(source("a[0].b").member_operator(5), Some((4, ".")));
         assert_eq!(source("b").member_operator(0), None);

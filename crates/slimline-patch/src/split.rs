@@ -71,6 +71,7 @@ impl<'a> Patching<'a> {
                 }
                 What::Member(of) => {
                     if let Some(part) = part_of(of.field) {
+                        self.is_behind_definition(use_, of)?;
                         needs_items |= self.access(use_, of, (&part.array, &items), (&beginnings, declared))?;
                     }
                 }

@@ -104,6 +104,14 @@ pub struct Node {
     pub referred: Option<Referred>,
     /// `static` and `extern`.
     pub storage: String,
+    /// What the linker calls it; of what it can't name, as templates, nothing.
+    pub mangled: String,
+    /// The declaration of the same before this one.
+    pub previous: String,
+    /// Of methods: whether it has no body, as it is pure, deleted, or made by the compiler.
+    pub is_unwritten: bool,
+    /// `private`, …: of what is behind this in a class.
+    pub access: String,
     /// Whether each thread has its own.
     pub is_of_thread: bool,
     /// Of records.
@@ -141,6 +149,14 @@ impl Node {
     /// Whether it is any cast.
     pub fn is_cast(&self) -> bool {
         self.kind.ends_with("CastExpr")
+    }
+
+    /// Whether it declares a function or a method.
+    pub fn is_function(&self) -> bool {
+        matches!(
+            self.kind.as_str(),
+            "FunctionDecl" | "CXXMethodDecl" | "CXXConstructorDecl" | "CXXDestructorDecl" | "CXXConversionDecl"
+        )
     }
 
     /// Of a call: the name of the function, where it is called by its name.
@@ -222,8 +238,15 @@ impl NodeSeed<'_, '_> {
                 "referencedMemberDecl" => node.member = map.next_value()?,
                 "referencedDecl" | "decl" => node.referred = map.next_value()?,
                 "storageClass" => node.storage = map.next_value()?,
+                "mangledName" => node.mangled = map.next_value()?,
+                "previousDecl" => node.previous = map.next_value()?,
+                "pure" | "explicitlyDeleted" | "explicitlyDefaulted" => {
+                    let _: IgnoredAny = map.next_value()?;
+                    node.is_unwritten = true;
+                }
+                "access" => node.access = map.next_value()?,
                 "tls" => {
-                    let _: serde::de::IgnoredAny = map.next_value()?;
+                    let _: IgnoredAny = map.next_value()?;
                     node.is_of_thread = true;
                 }
                 "completeDefinition" => node.is_complete = map.next_value()?,

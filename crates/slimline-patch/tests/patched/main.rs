@@ -1,6 +1,9 @@
 //! Patches of programs, applied by `patch`, compiled by gcc and clang: they print what they printed before. And what is refused.
 
 mod bundled;
+mod cpp;
+mod fields;
+mod linkage;
 mod refused;
 
 use std::fs;
