@@ -33,23 +33,37 @@ pub(crate) struct Patched {
     pub(crate) report: PatchReport,
 }
 
-/// Makes a patch of what is advised of a trace. What compiles the program is told by the file of compile commands, or by debug information.
-pub(crate) fn patch_of(trace: &Path, report: &RelayoutReport, commands: Option<&Path>) -> anyhow::Result<Patched> {
+/// What is known of how a program is compiled, before anything is advised: a search takes minutes.
+pub(crate) struct Compiled {
+    clang: Clang,
+    commands: Vec<CompileCommand>,
+}
+
+impl Compiled {
+    /// Of a traced program: told by the file of compile commands, or by debug information.
+    pub(crate) fn of(trace: &Path, commands: Option<&Path>) -> anyhow::Result<Self> {
+        let clang = Clang::find()?;
+        let commands = match commands {
+            Some(path) => told_commands(path, trace)?,
+            None => recorded_commands(trace)?,
+        };
+        Ok(Self { clang, commands })
+    }
+}
+
+/// Makes a patch of what is advised of a trace.
+pub(crate) fn patch_of(compiled: Compiled, report: &RelayoutReport) -> anyhow::Result<Patched> {
     let advised: Vec<(&StructureRow, &AdvisedRow)> =
         report.structures.iter().filter_map(|of| Some((of, of.advice.as_ref()?))).collect();
     if advised.is_empty() {
         let report = PatchReport { file: None, directory: String::new(), files: 0, structures: Vec::new() };
         return Ok(Patched { diff: String::new(), report });
     }
-    let commands = match commands {
-        Some(path) => told_commands(path, trace)?,
-        None => recorded_commands(trace)?,
-    };
-    on_deep_stack(|| made(&advised, commands)).context("no thread for syntax trees")?
+    on_deep_stack(|| made(&advised, compiled)).context("no thread for syntax trees")?
 }
 
-fn made(advised: &[(&StructureRow, &AdvisedRow)], commands: Vec<CompileCommand>) -> anyhow::Result<Patched> {
-    let clang = Clang::find()?;
+fn made(advised: &[(&StructureRow, &AdvisedRow)], compiled: Compiled) -> anyhow::Result<Patched> {
+    let Compiled { clang, commands } = compiled;
     let progress = Progress::of("reading the program's sources", commands.len() as u64);
     let program = Program::read(&clang, commands, &mut || progress.advance(1))?;
     drop(progress);

@@ -11,7 +11,7 @@ use slimline_trace::stream::recording::is_recording;
 use super::{ReportPlace, show, show_found, write_whole};
 use crate::cli::{self, Format, PageFormat};
 use crate::machines::simulated_machine;
-use crate::patching::{Patched, patch_of};
+use crate::patching::{Compiled, Patched, patch_of};
 use crate::pipeline;
 use crate::relayouts;
 
@@ -24,9 +24,11 @@ pub(crate) fn run(options: &cli::Advise) -> anyhow::Result<u8> {
         }
         let name = options.machine.as_deref().unwrap_or("host");
         let machine = simulated_machine(name)?.with_usual_tlbs();
+        let compiled = options.patch.as_ref().map(|_| Compiled::of(directory, options.compile_commands.as_deref()));
+        let compiled = compiled.transpose()?;
         let mut report = relayouts::search(directory, (&machine, name))?;
-        if let Some(path) = &options.patch {
-            let Patched { diff, report: mut made } = patch_of(directory, &report, options.compile_commands.as_deref())?;
+        if let Some((path, compiled)) = options.patch.as_ref().zip(compiled) {
+            let Patched { diff, report: mut made } = patch_of(compiled, &report)?;
             // Also where nothing is patched: an older one that is there would be taken for this.
             write_whole(path, |out| out.write_all(diff.as_bytes()))?;
             made.file = (!diff.is_empty()).then(|| path.display().to_string());

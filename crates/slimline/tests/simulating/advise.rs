@@ -168,6 +168,16 @@ fn what_is_advised_is_written_as_a_patch() {
     assert_eq!(run("./again", &[]), Some(0));
 }
 
+/// Also where nothing would be advised: a search takes minutes.
+#[test]
+fn commands_are_looked_for_before_anything_is_tried() {
+    let (_, _, directory) = advised(&["-DALL"]);
+    let patched = ["--patch", "change.diff", "--compile-commands", "none.json"];
+    let said = failed(directory.path(), &[&["advise"], &TRACE[..], &patched].concat());
+    assert!(said.contains("none.json: "), "{said}");
+    assert!(!directory.path().join("change.diff").exists());
+}
+
 /// The project's commands tell of another unit, which has a structure of that name, too.
 #[test]
 fn what_can_not_be_patched_is_said() {
