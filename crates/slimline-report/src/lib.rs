@@ -39,7 +39,7 @@ pub mod view;
 
 pub use hooks::{followed_calls, unseen_calls};
 pub use imported::{import_losses, import_remarks};
-pub use no_samples::why_no_samples;
+pub use no_samples::{few_samples, why_no_samples};
 
 /// The report as JSON, indented, with a line end.
 pub fn json(report: &view::Report) -> String {

@@ -1,4 +1,4 @@
-//! Why a session has no samples.
+//! Why a session has no samples, or few.
 
 use slimline_trace::session::{ProcessSummary, SampledEvent, SessionInfo, Trigger};
 
@@ -6,6 +6,30 @@ use crate::text::number::duration;
 
 /// Events that are named.
 const NAMED: usize = 4;
+/// With fewer samples shares are of hardly any use: of 30 a half may be a third or two thirds.
+const FEW: u64 = 30;
+/// A rate that makes many of a run of a second.
+const HIGH_RATE_HZ: u64 = 1000;
+
+/// What to do where a session has a few samples only; `None` where it has none, which [`why_no_samples`] is for, or enough.
+pub fn few_samples(info: &SessionInfo) -> Option<String> {
+    let samples = info.counted_samples();
+    if !(1..FEW).contains(&samples) || info.collector.trigger == Trigger::Off {
+        return None;
+    }
+    let of_clock = 1_000_000_000_u64.checked_div(info.collector.period_ns);
+    let rate = of_clock.or_else(|| info.collector.events.iter().filter_map(|event| event.frequency_hz).min());
+    Some(match rate {
+        Some(hertz) if hertz < HIGH_RATE_HZ => format!(
+            "few samples ({samples}) for shares to mean much, at {hertz} a second of each thread's CPU time: record with -F {HIGH_RATE_HZ}, or \
+             give it more work"
+        ),
+        Some(hertz) => format!(
+            "few samples ({samples}) for shares to mean much, at {hertz} a second of each thread's CPU time already: give it more work"
+        ),
+        None => format!("few samples ({samples}) for shares to mean much: give it more work"),
+    })
+}
 
 /// Why a session has no samples; `None` where it says itself why it is not whole, or why its agents gave up.
 pub fn why_no_samples(info: &SessionInfo) -> Option<String> {
@@ -93,6 +117,27 @@ mod tests {
         let off = process(Trigger::Off, Some(1_000_000_000));
         assert!(why(&[timer(Some(1)), off.clone()]).starts_with("process 7 (/bin/prog) had no trigger"));
         assert!(why(&[off.clone(), off]).starts_with("process 7 (/bin/prog) and 1 more had no trigger"));
+    }
+
+    #[test]
+    fn of_few_samples_it_is_said_how_there_are_more() {
+        let told = |samples, trigger, period_ns, frequency_hz| {
+            let event = SampledEvent { name: "e".to_owned(), period: None, frequency_hz, least_latency_cycles: None };
+            let mut few = info();
+            few.processes = vec![ProcessSummary { samples, ..process(trigger, Some(1)) }];
+            few.collector.trigger = trigger;
+            (few.collector.period_ns, few.collector.events) = (period_ns, vec![event]);
+            few_samples(&few)
+        };
+        let clock = |samples, period_ns| told(samples, Trigger::ThreadTimer, period_ns, None);
+        assert_eq!([clock(0, 4_000_000), clock(30, 4_000_000), told(9, Trigger::Off, 0, None)], [None, None, None]);
+        let slow = clock(29, 4_000_000).unwrap();
+        assert!(slow.starts_with("few samples (29) for shares to mean much, at 250 a second of"), "{slow}");
+        assert!(slow.ends_with("record with -F 1000, or give it more work"), "{slow}");
+        let fast = clock(1, 1_000_000).unwrap();
+        assert!(fast.contains("at 1000 a second") && !fast.contains("-F"), "{fast}");
+        assert!(told(9, Trigger::Counter, 0, Some(99)).unwrap().contains("at 99 a second"));
+        assert!(told(9, Trigger::Counter, 0, None).unwrap().ends_with("mean much: give it more work"));
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Which layouts structures should have, as tried on a trace, for `slimline advise TRACE`.
 
 use std::collections::BTreeSet;
+use std::path::PathBuf;
 
 use serde::Serialize;
 use slimline_analyze::full_trace::held_values::{Narrower, ROOM};
@@ -25,7 +26,7 @@ pub const RELAYOUT_SCHEMA: u32 = 1;
 const MOST_PATTERNS: usize = 5;
 
 /// What was replayed, and what came of it.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Replayed {
     /// All accesses.
     pub accesses: u64,
@@ -37,6 +38,19 @@ pub struct Replayed {
     pub together: Option<Taken>,
     /// On large pages; none where the machine has none.
     pub large_pages: Option<LargePagesTaken>,
+    /// The machine's cache before memory; none where it has no caches.
+    pub last_level: Option<LastLevel>,
+}
+
+/// The cache that all data goes through last, and whether it holds all of it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct LastLevel {
+    /// Its name.
+    pub name: String,
+    /// Its size; of several at that level that of one.
+    pub bytes: u64,
+    /// Lines of data that were accessed, in bytes; none where these are more than it holds.
+    pub accessed_bytes: Option<u64>,
 }
 
 /// What they take on pages of 2 MiB.
@@ -61,6 +75,8 @@ pub struct RelayoutReport {
     pub accesses: u64,
     /// Those that shares and predictions are of: all, or windows that lie evenly over the run.
     pub replayed: u64,
+    /// The machine's cache before memory; none where it has no caches.
+    pub last_level: Option<LastLevel>,
     /// Structures that take most of the time, that first.
     pub structures: Vec<StructureRow>,
     /// Part of the time of structures that take less, or are behind those that are looked at.
@@ -270,7 +286,7 @@ pub struct AdvisedRow {
     pub layouts: Vec<NewLayout>,
     /// The new definitions.
     pub code: String,
-    /// Lines that access fields that move, as `file:line`.
+    /// Lines that access fields that move, as `file:line`; files by their whole path where it is known.
     pub touched_lines: Vec<String>,
 }
 
@@ -287,7 +303,7 @@ pub struct Facts<'a> {
     pub objects: &'a [Object],
     /// By structure.
     pub visits: &'a [Visits],
-    /// Of those that were searched, what sources rely on their layout: a file's name and the lines; none where no source could be read.
+    /// Of those that were searched, what sources rely on their layout: a file as it is to be shown and the line; none where no source could be read.
     pub ties: &'a [Option<Vec<(String, Tie)>>],
 }
 
@@ -306,6 +322,7 @@ impl RelayoutReport {
             machine: facts.machine.name.clone(),
             accesses: replayed.accesses,
             replayed: replayed.replayed,
+            last_level: replayed.last_level.clone(),
             other_share: (all_structures - searched.iter().map(|of| of.share).sum::<f64>()).max(0.0),
             unknown_share: (1.0 - all_structures).max(0.0),
             structures: searched
@@ -534,9 +551,9 @@ fn touched_lines(shape: &StructureShape, candidate: &Candidate) -> Vec<String> {
         let is_in = |offset: u32| moved.iter().any(|field| (field.from..field.from + field.bytes).contains(&offset));
         line.offset.map_or(!moved.is_empty(), is_in)
     };
-    let lines = shape.lines.iter().filter(moves).map(|at| (&at.file, at.line));
-    let distinct: BTreeSet<(&String, u32)> = lines.collect();
-    distinct.into_iter().map(|(file, line)| format!("{file}:{line}")).collect()
+    let lines = shape.lines.iter().filter(moves).map(|at| (at.path(), at.line));
+    let distinct: BTreeSet<(PathBuf, u32)> = lines.collect();
+    distinct.into_iter().map(|(file, line)| format!("{}:{line}", file.display())).collect()
 }
 
 fn reason(searched: &Searched, before: &Taken) -> String {

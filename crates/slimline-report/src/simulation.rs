@@ -315,6 +315,11 @@ impl SimulatedMachine {
     pub(crate) fn cycles_each(&self) -> f64 {
         self.cycles as f64 / (self.loads + self.stores + self.fetches).max(1) as f64
     }
+
+    /// Its caches, but for those of instructions where no instruction was fetched.
+    pub(crate) fn asked_caches(&self) -> impl Iterator<Item = &SimulatedCache> {
+        self.caches.iter().filter(|cache| self.fetches > 0 || cache.holds != "instructions")
+    }
 }
 
 impl SimulatedCache {

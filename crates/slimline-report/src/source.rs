@@ -1,5 +1,12 @@
 //! Source files as they were when a report was shown.
 
+use std::path::Path;
+
+/// A path, or a `path:line`, as it is seen from a directory: relative where it is below that.
+pub fn seen_from(here: &Path, path: &str) -> String {
+    Path::new(path).strip_prefix(here).map_or_else(|_| path.to_owned(), |below| below.display().to_string())
+}
+
 /// A source file as it was when it was read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Source {
@@ -33,5 +40,18 @@ impl Source {
             }
             Self::Unreadable(why) => Some(format!("It could not be read: {why}.")),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_below_here_is_relative() {
+        let seen = |path| seen_from(Path::new("/src/sky"), path);
+        assert_eq!(seen("/src/sky/lib/star.c:12"), "lib/star.c:12");
+        assert_eq!(seen("/src/skylight.c"), "/src/skylight.c");
+        assert_eq!(seen("lib/star.c"), "lib/star.c");
     }
 }

@@ -14,6 +14,7 @@ use slimline_patch::edits::unified_diff;
 use slimline_patch::program::{Program, on_deep_stack};
 use slimline_patch::{Change, Edits, Refusal, Wanted, patch};
 use slimline_report::relayout::{AdvisedRow, PatchReport, PatchedRow, RelayoutReport, StructureRow};
+use slimline_report::source::seen_from;
 use slimline_trace::stream::recording::Recording;
 
 use crate::disk::Disk;
@@ -78,7 +79,7 @@ fn made(advised: &[(&StructureRow, &AdvisedRow)], compiled: Compiled) -> anyhow:
                 None
             }
             Err(Refused::Because(Refusal { at: Some((file, line)), why })) => {
-                let path = shown(&here, &program.sources[file as usize].path);
+                let path = seen_from(&here, &program.sources[file as usize].path);
                 Some(format!("{path}:{line}: {why}"))
             }
             Err(Refused::Because(Refusal { at: None, why })) => Some(why),
@@ -189,11 +190,6 @@ fn recorded_commands(trace: &Path) -> anyhow::Result<Vec<CompileCommand>> {
 fn is_c(unit: &CompiledUnit) -> bool {
     let language = unit.language;
     matches!(language, "C" | "C89" | "C99" | "C11" | "C17" | "C23") || language.starts_with("C_plus_plus")
-}
-
-/// A path as it is seen from a directory.
-fn shown(here: &Path, path: &str) -> String {
-    Path::new(path).strip_prefix(here).map_or_else(|_| path.to_owned(), |below| below.display().to_string())
 }
 
 /// The directory that a patch of these files is for: this one, or the deepest that all are in.

@@ -250,18 +250,49 @@ fn trigger_costs(collector: &Collector) -> TriggerCosts {
     TriggerCosts { weighing_ns, between_ns: perf_ns }
 }
 
-/// What a core of the recorded machine keeps to itself decides below which size data is left alone.
+/// What a core of the recorded machine keeps to itself decides below which size data is left alone, and what its last level holds up to
+/// which size it is not sure that lines come from memory. Of a machine that does not tell usual sizes are taken.
 fn floors(machine: &Machine) -> Floors {
-    let own = machine.caches.iter().filter(|cache| cache.level == 2 && cache.kind != "Instruction");
-    match own.map(|cache| cache.bytes).max() {
-        Some(cached_bytes) if cached_bytes > 0 => Floors { cached_bytes, ..Floors::default() },
-        _ => Floors::default(),
+    let of_data = || machine.caches.iter().filter(|cache| cache.kind != "Instruction" && cache.bytes > 0);
+    let own = of_data().filter(|cache| cache.level == 2).map(|cache| cache.bytes).max();
+    let last = of_data().max_by_key(|cache| (cache.level, cache.bytes)).map(|cache| cache.bytes);
+    let usual = Floors::default();
+    Floors {
+        cached_bytes: own.unwrap_or(usual.cached_bytes),
+        last_level_bytes: last.unwrap_or(usual.last_level_bytes),
+        ..usual
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use slimline_trace::session::Cache;
+
     use super::*;
+
+    #[test]
+    fn floors_are_those_of_the_recorded_machine() {
+        let cache = |level, kind: &str, bytes| Cache {
+            level,
+            kind: kind.to_owned(),
+            bytes,
+            line_bytes: 64,
+            ways: 8,
+            shared_by: "0".to_owned(),
+        };
+        let told = |caches: &[Cache]| {
+            let floors = floors(&Machine { caches: caches.to_vec(), ..Machine::default() });
+            (floors.cached_bytes, floors.last_level_bytes)
+        };
+        let [first, second, third] =
+            [(1, 32), (2, 2048), (3, 65536)].map(|(level, kib)| cache(level, "Unified", kib << 10));
+        let code = cache(4, "Instruction", 1 << 30);
+        assert_eq!(told(&[first.clone(), second.clone(), third, code]), (2 << 20, 64 << 20));
+        assert_eq!(told(&[first, second]), (2 << 20, 2 << 20));
+        let usual = Floors::default();
+        assert_eq!(told(&[]), (usual.cached_bytes, usual.last_level_bytes));
+        assert_eq!(told(&[cache(3, "Unified", 0)]), (usual.cached_bytes, usual.last_level_bytes));
+    }
 
     #[test]
     fn weights_that_no_run_has_are_refused() {

@@ -1,10 +1,11 @@
 //! Layouts of structures, tried on all that a recorded program accessed.
 
 use std::collections::BTreeSet;
-use std::path::Path;
+use std::env;
+use std::path::{Path, PathBuf};
 
-use anyhow::anyhow;
-use slimline_analyze::full_trace::object_structures::{Filled, Structured};
+use anyhow::{Context as _, anyhow};
+use slimline_analyze::full_trace::object_structures::{Filled, Structured, TouchingLine};
 use slimline_analyze::full_trace::objects::Object;
 use slimline_analyze::relayout::addresses::{TooLarge, relayout};
 use slimline_analyze::relayout::candidates::{Candidate, Objects, candidates};
@@ -13,9 +14,11 @@ use slimline_analyze::relayout::search::Searched;
 use slimline_analyze::relayout::ties::{Tie, ties};
 use slimline_analyze::relayout::visits::{Visiting, Visits};
 use slimline_analyze::relayout::{Taken, TimeRatio, share};
-use slimline_report::relayout::{Facts, LargePagesTaken, RelayoutReport, Replayed};
+use slimline_report::relayout::{Facts, LargePagesTaken, LastLevel, RelayoutReport, Replayed};
+use slimline_report::source::seen_from;
 use slimline_simulate::access::{Access, Consumer};
-use slimline_simulate::machine::Machine;
+use slimline_simulate::footprint::Footprint;
+use slimline_simulate::machine::{Cache, Machine};
 use slimline_simulate::relaid::{Relaid, Relayout};
 use slimline_simulate::simulation::{LargePages, Options};
 use slimline_simulate::spread::on_threads;
@@ -43,8 +46,13 @@ const MOST_PLACED: usize = 1 << 24;
 /// Searches for better layouts of the structures that a trace's program waits for.
 pub(crate) fn search(directory: &Path, machine: (&Machine, &str)) -> anyhow::Result<RelayoutReport> {
     let trace = ObjectTrace::open(directory, Wanted::Structures)?;
-    let mut count = Counted(0);
-    let (found, described) = trace.read_first(directory, &mut count, |count| count.0)?;
+    let farthest = machine.0.path(false).last().map(|&cache| &machine.0.caches[cache]);
+    let lines = Footprint::new(machine.0.line_bytes(), farthest.map_or(0, Cache::lines));
+    let mut first = (Counted(0), lines);
+    let (found, described) = trace.read_first(directory, &mut first, |(count, _)| count.0)?;
+    let (count, lines) = first;
+    let last_level =
+        farthest.map(|cache| LastLevel { name: cache.name.clone(), bytes: cache.bytes, accessed_bytes: lines.bytes() });
     let (mut structured, origins) = (found.structured(trace.program()), found.origins(trace.program()));
     if trace.tells_values() {
         let (found, _) = trace.read_for(Wanted::Values, &mut Decoder::new(), &mut Counted(0))?;
@@ -75,7 +83,8 @@ pub(crate) fn search(directory: &Path, machine: (&Machine, &str)) -> anyhow::Res
     replays.try_each(&mut searched, &visits)?;
     let together = replays.confirm(&mut searched, &before)?;
     let large_pages = replays.with_large_pages(&searched)?;
-    let ties = ties_of(&structured, &searched);
+    let here = env::current_dir().context("this directory")?;
+    let ties = ties_of(&structured, &searched, &here);
     let facts = Facts {
         machine: machine.0,
         structured: &structured,
@@ -84,20 +93,22 @@ pub(crate) fn search(directory: &Path, machine: (&Machine, &str)) -> anyhow::Res
         visits: &visits,
         ties: &ties,
     };
-    let replayed = Replayed { accesses: count.0, replayed, before, together, large_pages };
+    let replayed = Replayed { accesses: count.0, replayed, before, together, large_pages, last_level };
     Ok(RelayoutReport::new(described, &facts, &searched, &replayed, of_structures))
 }
 
 /// What the program's sources rely on of the layouts of these, as far as they are on this machine.
-fn ties_of(structured: &Structured, searched: &[Searched]) -> Vec<Option<Vec<(String, Tie)>>> {
-    let files: BTreeSet<&String> =
-        structured.structures.iter().flat_map(|shape| shape.lines.iter().map(|line| &line.file)).collect();
-    let texts: Vec<(&String, String)> =
-        files.into_iter().filter_map(|file| Some((file, text(Path::new(file))?))).collect();
+fn ties_of(structured: &Structured, searched: &[Searched], here: &Path) -> Vec<Option<Vec<(String, Tie)>>> {
+    let files: BTreeSet<PathBuf> =
+        structured.structures.iter().flat_map(|shape| shape.lines.iter().map(TouchingLine::path)).collect();
+    let texts: Vec<(String, String)> = files
+        .into_iter()
+        .filter_map(|file| Some((seen_from(here, &file.display().to_string()), text(&file)?)))
+        .collect();
     let of = |searched: &Searched| {
         let name = plain_name(&structured.structures[searched.structure as usize].name);
-        let in_file = |(file, text): &(&String, String)| {
-            ties(name, text).into_iter().map(|tie| ((*file).clone(), tie)).collect::<Vec<_>>()
+        let in_file = |(file, text): &(String, String)| {
+            ties(name, text).into_iter().map(|tie| (file.clone(), tie)).collect::<Vec<_>>()
         };
         (!texts.is_empty()).then(|| texts.iter().flat_map(in_file).collect())
     };

@@ -1,5 +1,6 @@
-//! Whether data stays in a core's own caches. Small structures compete for them: what each of them would do alone says
-//! nothing, so all that are in use are taken together.
+//! Whether data stays in caches. Small structures compete for a core's own: what each of them would do alone says nothing, so
+//! all that are in use are taken together. What is larger may still be in a last level, from where a line comes in a fraction
+//! of the time, and mostly ahead of its use.
 
 use slimline_attribute::tables::{GroupKind, Tables};
 use slimline_trace::access::GroupId;
@@ -75,6 +76,36 @@ pub(super) fn with_company(subject: &Subject<'_>, advice: Advice) -> Advice {
         advice.why,
         subject.small.count,
         bytes(subject.small.bytes)
+    );
+    Advice { why, confidence: advice.confidence.min(Confidence::Medium), ..advice }
+}
+
+/// Size of all data that costs any time, but for stacks: how much of their mappings is used is not known.
+pub(super) fn in_use_bytes(findings: &Findings, tables: &Tables) -> u64 {
+    let used = findings.groups.iter().filter(|group| group.share.value > 0.0);
+    let rows = used.map(|group| tables.group(group.group)).filter(|row| row.kind != GroupKind::Stack);
+    rows.fold(0, |sum, row| row.bytes.saturating_add(sum))
+}
+
+/// The advice for a group that a last-level cache may hold: how much time the lines take that it saves is not known.
+pub(super) fn with_last_level(subject: &Subject<'_>, in_use_bytes: u64, advice: Advice) -> Advice {
+    let (own, most) = (subject.bytes(), subject.floors.last_level_bytes);
+    if advice.predicted.is_none() || own == 0 || own > most {
+        return advice;
+    }
+    let held = if in_use_bytes <= most {
+        format!("All data that takes time ({}) fits the last-level cache ({})", bytes(in_use_bytes), bytes(most))
+    } else {
+        format!(
+            "Alone it ({}) would fit the last-level cache ({}), in which all data that takes time ({}) has no room",
+            bytes(own),
+            bytes(most),
+            bytes(in_use_bytes)
+        )
+    };
+    let why = format!(
+        "{} {held}: saved lines may save hardly any time. `slimline advise` of a trace replays the caches.",
+        advice.why
     );
     Advice { why, confidence: advice.confidence.min(Confidence::Medium), ..advice }
 }

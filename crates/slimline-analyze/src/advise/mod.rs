@@ -49,11 +49,13 @@ pub struct Floors {
     pub gain: f64,
     /// Data that is smaller than this altogether stays in a core's own caches: nothing to win by lines.
     pub cached_bytes: u64,
+    /// Data that is no larger than this may come from a last-level cache: lines are saved then, but perhaps hardly any time.
+    pub last_level_bytes: u64,
 }
 
 impl Default for Floors {
     fn default() -> Self {
-        Self { group_share: 0.03, gain: 0.01, cached_bytes: 256 << 10 }
+        Self { group_share: 0.03, gain: 0.01, cached_bytes: 256 << 10, last_level_bytes: 32 << 20 }
     }
 }
 
@@ -81,7 +83,7 @@ pub enum Confidence {
     Low,
     /// In between.
     Medium,
-    /// Many samples of time, known types, walks seen in bursts, and even the low end of the gain is worth it.
+    /// Many samples of time, known types, walks seen in bursts, more data than caches hold, and even the low end of the gain is worth it.
     High,
 }
 
@@ -133,6 +135,7 @@ pub struct Advice {
 pub fn advise(findings: &Findings, tables: &Tables, floors: &Floors) -> Vec<Advice> {
     let mut found: Vec<Advice> = Vec::new();
     let small = Small::of(findings, tables, floors);
+    let in_use_bytes = caches::in_use_bytes(findings, tables);
     let subject = |group, members, loops| Subject { findings, tables, floors, group, members, loops, small };
     let mut subjects: Vec<Subject<'_>> = Vec::new();
     for of_type in &findings.types {
@@ -144,6 +147,8 @@ pub fn advise(findings: &Findings, tables: &Tables, floors: &Floors) -> Vec<Advi
     for group in &findings.groups {
         let single = subject(group, vec![group.group], loops_of(findings, group.group));
         let walks = if single.is_worth_it() { walk::interchanges(&single) } else { Vec::new() };
+        let walks: Vec<Advice> =
+            walks.into_iter().map(|advice| caches::with_last_level(&single, in_use_bytes, advice)).collect();
         if !walks.is_empty() {
             walked.push(group.group);
         }
@@ -156,7 +161,8 @@ pub fn advise(findings: &Findings, tables: &Tables, floors: &Floors) -> Vec<Advi
     subjects.sort_by(|a, b| b.group.share.value.total_cmp(&a.group.share.value));
     for subject in &subjects {
         let layout = unused::told(subject, subject.layout());
-        let layout = sharing::with_caution(subject, caches::with_company(subject, layout));
+        let layout = caches::with_last_level(subject, in_use_bytes, caches::with_company(subject, layout));
+        let layout = sharing::with_caution(subject, layout);
         // Where only the walk is wrong, there is no need to say that the layout is right.
         if layout.predicted.is_some() || !subject.members.iter().any(|group| walked.contains(group)) {
             found.push(layout);

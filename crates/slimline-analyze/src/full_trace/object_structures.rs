@@ -1,5 +1,7 @@
 //! Of which structures objects are: what a new layout of these has to know.
 
+use std::path::{Path, PathBuf};
+
 use rustc_hash::FxHashSet;
 use slimline_attribute::tables::Language;
 use slimline_simulate::relocated::is_object;
@@ -99,6 +101,15 @@ pub struct TouchingLine {
     pub line: u32,
     /// Where in the structure; none where the instruction does not say it by itself.
     pub offset: Option<u32>,
+    /// Where the compiler ran: a relative file is below it. Empty where it is not known.
+    pub directory: String,
+}
+
+impl TouchingLine {
+    /// Where the file is, from wherever one looks, if that is known; else as the compiler was given it.
+    pub fn path(&self) -> PathBuf {
+        Path::new(&self.directory).join(&self.file)
+    }
 }
 
 /// A structure as it is declared.
@@ -235,7 +246,9 @@ impl ObjectStructures {
             }
             let is_by_name = module.name(site.structure) == elements.get(element).declaration.name;
             let offset = site.offset_bytes.filter(|_| is_by_name);
-            structured.structures[number as usize].lines.push(TouchingLine { file: at.file, line: at.line, offset });
+            let directory = module.name(module.directory).to_owned();
+            let line = TouchingLine { file: at.file, line: at.line, offset, directory };
+            structured.structures[number as usize].lines.push(line);
         }
         for structure in &mut structured.structures {
             structure.lines.sort_unstable();
@@ -278,5 +291,21 @@ fn shape<'e>(element: &Element, of: impl Fn(ElementId) -> &'e Element) -> Struct
         has_atomics: element.parts.iter().any(is_atomic),
         fields: element.parts.iter().map(field).collect(),
         lines: Vec::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn relative_files_are_where_the_compiler_ran() {
+        let path = |directory: &str, file: &str| {
+            let line = TouchingLine { file: file.to_owned(), line: 1, offset: None, directory: directory.to_owned() };
+            line.path().display().to_string()
+        };
+        assert_eq!(path("/src/sky", "lib/star.c"), "/src/sky/lib/star.c");
+        assert_eq!(path("/src/sky", "/usr/src/moon.c"), "/usr/src/moon.c");
+        assert_eq!(path("", "star.c"), "star.c");
     }
 }

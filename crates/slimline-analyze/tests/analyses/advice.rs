@@ -62,6 +62,38 @@ fn an_array_is_split_by_clusters() {
     );
 }
 
+/// Lines of a last-level cache come in a fraction of the time, and mostly ahead of their use.
+#[test]
+fn what_a_last_level_may_hold_is_not_sure() {
+    let split = |program: &Program, last_level_bytes| {
+        let floors = Floors { last_level_bytes, ..Floors::default() };
+        advise(&program.findings(), &program.tables, &floors)
+            .into_iter()
+            .find(|advice| advice.kind == Kind::Split)
+            .unwrap()
+    };
+    let alone = neighbors();
+    let memory = split(&alone, (64 << 20) - 1);
+    assert_eq!(memory.confidence, Confidence::High);
+    assert!(!memory.why.contains("last-level"), "{}", memory.why);
+    let cache = split(&alone, 64 << 20);
+    assert_eq!((cache.confidence, &cache.predicted), (Confidence::Medium, &memory.predicted));
+    assert!(
+        cache.why.contains(" All data that takes time (64.0 MiB) fits the last-level cache (64.0 MiB): "),
+        "{}",
+        cache.why
+    );
+    let mut beside = neighbors();
+    let others = beside.array("others", None, 32 << 20);
+    let in_loop = beside.a_loop("others", 9, 12);
+    let site = beside.site(in_loop);
+    walk(&mut beside, &[load(site, others, 0, 8)], 20);
+    let both = split(&beside, 64 << 20);
+    assert_eq!(both.confidence, Confidence::Medium);
+    let told = " Alone it (64.0 MiB) would fit the last-level cache (64.0 MiB), in which all data that takes time (96.0 MiB) has no room: ";
+    assert!(both.why.contains(told), "{}", both.why);
+}
+
 /// What a loop waits for while it computes anyway may not be won.
 #[test]
 fn gains_are_bounded_by_what_computing_leaves() {
@@ -464,9 +496,9 @@ fn small_structures_share_the_caches() {
     assert_eq!(found.len(), 5);
     for found in found {
         assert_eq!((found.kind, found.confidence), (Kind::Split, Confidence::Low), "few samples");
-        let told =
-            "Alone it would fit a core's own caches, but 5 structures of such size are in use, 500.0 KiB together.";
-        assert!(found.why.ends_with(told), "{}", found.why);
+        let told = "Alone it would fit a core's own caches, but 5 structures of such size are in use, 500.0 KiB together. \
+             All data that takes time (500.0 KiB) fits the last-level cache (32.0 MiB): ";
+        assert!(found.why.contains(told), "{}", found.why);
     }
 }
 

@@ -12,6 +12,7 @@ pub(crate) mod structures;
 mod translated;
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use slimline_trace::address::Svma;
 use slimline_trace::stream::hooks::{Hook, HooksError, SECTION, read_section};
@@ -45,12 +46,12 @@ pub fn site_tables(module: &Module<'_>) -> Result<Option<Vec<u8>>, HooksError> {
     for (index, hook) in hooks.iter().enumerate() {
         units.entry(hook.header.module()).or_default().entry(hook.header.segment()).or_insert(index);
     }
-    let directories = module.debug().map(Debug::directories).unwrap_or_default();
+    let directory = compiled_in(module);
     let mut blobs = Vec::new();
     for (id, segments) in units {
         let table = ModuleBuilder::new();
         let types = found.types.rows();
-        let mut unit = Unit { table, structures: Structures::default(), types, module, directories: &directories };
+        let mut unit = Unit { table, structures: Structures::default(), types, module, directory: &directory };
         for (segment, index) in segments {
             // The linker has left out functions that it had already.
             while (unit.table.segments() as u32) < segment {
@@ -60,7 +61,7 @@ pub fn site_tables(module: &Module<'_>) -> Result<Option<Vec<u8>>, HooksError> {
             let site = unit.site(&hooks[index], accessed, made);
             unit.table.segment([site]);
         }
-        blobs.extend(unit.table.finish("", module.path(), "", PRODUCER).encode_as(id));
+        blobs.extend(unit.table.finish("", module.path(), &directory, PRODUCER).encode_as(id));
     }
     Ok(Some(blobs))
 }
@@ -136,8 +137,8 @@ struct Unit<'u, 'a> {
     structures: Structures,
     types: &'u [Type],
     module: &'u Module<'a>,
-    /// Where its units were compiled.
-    directories: &'u [String],
+    /// As [`compiled_in`] has it.
+    directory: &'u str,
 }
 
 impl Unit<'_, '_> {
@@ -179,9 +180,43 @@ impl Unit<'_, '_> {
         caller
     }
 
-    /// The path of a file as the compiler was given it, if it was told by the directory that it was run in.
+    /// The path of a file from where the program was compiled, if it is below that.
     fn relative<'p>(&self, path: &'p str) -> &'p str {
-        let below = |directory: &String| path.strip_prefix(directory.as_str())?.strip_prefix('/');
-        self.directories.iter().find_map(below).unwrap_or(path)
+        let below = path.strip_prefix(self.directory).and_then(|below| below.strip_prefix('/'));
+        below.filter(|_| !self.directory.is_empty()).unwrap_or(path)
+    }
+}
+
+/// The directory that all units of a module were compiled in or below; empty where there is none but the root.
+fn compiled_in(module: &Module<'_>) -> String {
+    common_directory(&module.debug().map(Debug::directories).unwrap_or_default())
+}
+
+fn common_directory(directories: &[String]) -> String {
+    let Some((first, others)) = directories.split_first() else { return String::new() };
+    let mut common = Path::new(first);
+    while !others.iter().all(|other| Path::new(other).starts_with(common)) {
+        match common.parent() {
+            Some(parent) => common = parent,
+            None => return String::new(),
+        }
+    }
+    // What is below the root is told whole.
+    if common.parent().is_none() { String::new() } else { common.display().to_string() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::common_directory;
+
+    #[test]
+    fn files_are_relative_to_what_all_units_are_compiled_below() {
+        let common =
+            |directories: &[&str]| common_directory(&directories.iter().map(|of| (*of).to_owned()).collect::<Vec<_>>());
+        assert_eq!(common(&["/src/sky"]), "/src/sky");
+        assert_eq!(common(&["/src/sky/lib", "/src/sky", "/src/sky/star"]), "/src/sky");
+        assert_eq!(common(&["/src/sky/lib", "/src/skylight"]), "/src");
+        assert_eq!(common(&["/src/sky", "/build"]), "");
+        assert_eq!(common(&[]), "");
     }
 }

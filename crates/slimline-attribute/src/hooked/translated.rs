@@ -12,10 +12,9 @@ use slimline_trace::stream::translated::{Position, SiteCode};
 
 use super::scalars::value;
 use super::structures::Structures;
-use super::{Allocated, Unit, code_of, is_allocation};
+use super::{Allocated, Unit, code_of, compiled_in, is_allocation};
 use crate::module::Module;
 use crate::module::bias::Load;
-use crate::module::debug::Debug;
 use crate::module::store::FileStore;
 use crate::typing::debug_info::DebugInfo;
 use crate::typing::infer::SiteType;
@@ -36,8 +35,8 @@ struct CodeFile<'a> {
     module: Module<'a>,
     info: Option<DebugInfo<'a>>,
     loads: Vec<Load>,
-    /// Where its units were compiled.
-    directories: Vec<String>,
+    /// As [`compiled_in`] has it.
+    directory: String,
     types: TypeTable,
     /// By where a function begins: what its instructions access. Functions are followed once, however often some of their code is found.
     functions: HashMap<Svma, HashMap<Svma, SiteType>>,
@@ -75,9 +74,9 @@ impl<'a> TranslatedCode<'a> {
         let file = self.files.entry(path.to_owned()).or_insert_with(|| CodeFile::open(store, path));
         let hooks: Vec<Hook<'_>> = code.iter().map(|code| hook(code, file.svma(code.place).0, functions)).collect();
         let made: Vec<Option<Allocated>> = hooks.iter().map(|hook| file.follow(hook)).collect();
-        let CodeFile { module: of, types: table_of_types, directories, .. } = &*file;
+        let CodeFile { module: of, types: table_of_types, directory, .. } = &*file;
         let types = table_of_types.rows();
-        let mut unit = Unit { table, structures: Structures::default(), types, module: of, directories };
+        let mut unit = Unit { table, structures: Structures::default(), types, module: of, directory };
         let site = |((hook, made), code): ((&Hook<'_>, &Option<Allocated>), &SiteCode)| {
             let accessed = file.accessed(hook);
             let of = accessed.map(|accessed| accessed.accessed);
@@ -90,7 +89,7 @@ impl<'a> TranslatedCode<'a> {
         };
         let sites: Vec<Site> = hooks.iter().zip(&made).zip(code).map(site).collect();
         add_segments(&mut unit.table, code, &sites);
-        unit.table.finish("", path, "", PRODUCER).encode_as(module)
+        unit.table.finish("", path, directory, PRODUCER).encode_as(module)
     }
 }
 
@@ -134,9 +133,9 @@ impl<'a> CodeFile<'a> {
     fn open(store: &'a FileStore<'a>, path: &str) -> Self {
         let module = Module::open(store, path);
         let info = module.debug().map(|debug| DebugInfo::of(debug).with_virtual_tables(module.virtual_tables()));
-        let directories = module.debug().map(Debug::directories).unwrap_or_default();
+        let directory = compiled_in(&module);
         let loads = module.image().map(|image| image.loads().collect()).unwrap_or_default();
-        Self { module, info, loads, directories, types: TypeTable::new(), functions: HashMap::new() }
+        Self { module, info, loads, directory, types: TypeTable::new(), functions: HashMap::new() }
     }
 
     /// The address of a byte of the file, as linked.

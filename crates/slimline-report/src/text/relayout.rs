@@ -1,6 +1,7 @@
 //! Layouts that were tried on a trace, as text.
 
 use std::fmt::{self, Write};
+use std::path::Path;
 
 use slimline_trace::escape::{plain, shell_word};
 
@@ -9,21 +10,27 @@ use super::number::{bytes, count, percent, plural, plural_of};
 use super::simulation::access_trace;
 use super::table::{Column, Rows};
 use super::{STRONG, fold, heading};
-use crate::relayout::{AdvisedRow, LargePagesRow, PatchReport, PredictedRow, RelayoutReport, StructureRow, TriedRow};
+use crate::relayout::{
+    AdvisedRow, LargePagesRow, LastLevel, PatchReport, PredictedRow, RelayoutReport, StructureRow, TriedRow,
+};
+use crate::source::seen_from;
 
 /// Lines that are named.
 const MOST_LINES: usize = 12;
 /// Columns of the parts of a layout.
 const PARTS_COLUMNS: usize = 52;
 
-/// Writes the report.
+/// Writes the report; files below `here` are told relative to it.
 ///
 /// # Errors
 /// As `out`.
-pub fn relayout(out: &mut impl Write, report: &RelayoutReport) -> fmt::Result {
+pub fn relayout(out: &mut impl Write, report: &RelayoutReport, here: &Path) -> fmt::Result {
     access_trace(out, &report.trace)?;
     let machine = plain(&report.machine);
     fold(out, &format!("{}, replayed through {machine} with each layout", replayed(report)), 0, 2)?;
+    if let Some(fits) = fits(report) {
+        fold(out, &fits, 0, 2)?;
+    }
     let (changes, others): (Vec<&StructureRow>, Vec<&StructureRow>) =
         report.structures.iter().partition(|of| of.advice.is_some());
     if changes.is_empty() {
@@ -33,7 +40,7 @@ pub fn relayout(out: &mut impl Write, report: &RelayoutReport) -> fmt::Result {
     for (number, of) in changes.iter().enumerate() {
         if let Some(advice) = &of.advice {
             heading(out, format_args!("ADVICE {}", number + 1))?;
-            one(out, of, advice, report.is_whole())?;
+            one(out, (of, advice), report.is_whole(), here)?;
         }
     }
     let rest: f64 = report.other_share + report.unknown_share;
@@ -96,6 +103,17 @@ pub(crate) fn large_pages(report: &RelayoutReport, pages: &LargePagesRow) -> Vec
     vec![said + ".", LARGE_PAGES_BY.to_owned()]
 }
 
+/// What is to be said where no layout could save lines from memory, as the data fits the caches.
+pub(crate) fn fits(report: &RelayoutReport) -> Option<String> {
+    let LastLevel { name, bytes: of_cache, accessed_bytes } = report.last_level.as_ref()?;
+    Some(format!(
+        "All data that was accessed ({}) fits {} ({}), so memory is waited for at first accesses only: trace a larger input.",
+        bytes((*accessed_bytes)?),
+        plain(name),
+        bytes(*of_cache)
+    ))
+}
+
 /// How it is predicted.
 pub(crate) const METHOD: &str = "Time is that of a core which waits for a miss unless another one is under way or it is a stream's, 2.5 cycles for each \
      access and 4000 for the first to a page. The interval is from a program that computes much and whose misses all overlap \
@@ -130,11 +148,12 @@ fn patch(out: &mut impl Write, made: &PatchReport) -> fmt::Result {
     Ok(())
 }
 
-fn one(out: &mut impl Write, of: &StructureRow, advice: &AdvisedRow, is_all: bool) -> fmt::Result {
+fn one(out: &mut impl Write, (of, advice): (&StructureRow, &AdvisedRow), is_all: bool, here: &Path) -> fmt::Result {
     let mut title = String::new();
     fold(&mut title, &plain(&advice.title), 2, 4)?;
     writeln!(out, "{STRONG}{}{STRONG:#}", title.trim_end())?;
-    fold(out, &what_it_is(of), 2, 4)?;
+    let allocated_at = of.allocated_at.as_deref().map(|at| seen_from(here, at));
+    fold(out, &what_it_is(of, allocated_at.as_deref()), 2, 4)?;
     let patterns: Vec<String> = of
         .patterns
         .iter()
@@ -159,7 +178,8 @@ fn one(out: &mut impl Write, of: &StructureRow, advice: &AdvisedRow, is_all: boo
     tried(out, of, &advice.layout)?;
     if !advice.touched_lines.is_empty() {
         let more = advice.touched_lines.len().saturating_sub(MOST_LINES);
-        let mut lines = plain(&advice.touched_lines[..advice.touched_lines.len() - more].join(", "));
+        let shown = advice.touched_lines.iter().take(MOST_LINES).map(|line| seen_from(here, line));
+        let mut lines = plain(&shown.collect::<Vec<_>>().join(", "));
         if more > 0 {
             lines += &format!(" and {} more", count(more as u64));
         }
@@ -169,8 +189,8 @@ fn one(out: &mut impl Write, of: &StructureRow, advice: &AdvisedRow, is_all: boo
 }
 
 /// Its name, and objects of it.
-pub(crate) fn what_it_is(of: &StructureRow) -> String {
-    let place = of.allocated_at.as_deref().map_or_else(String::new, |at| format!(", allocated at {}", plain(at)));
+pub(crate) fn what_it_is(of: &StructureRow, allocated_at: Option<&str>) -> String {
+    let place = allocated_at.map_or_else(String::new, |at| format!(", allocated at {}", plain(at)));
     format!(
         "{}: elements of {} bytes in {}, {} in all{place}",
         plain(&of.name),
@@ -298,6 +318,7 @@ pub(crate) mod tests {
             machine: "host".to_owned(),
             accesses: 4000,
             replayed: 4000,
+            last_level: Some(LastLevel { name: "L3".to_owned(), bytes: 32 << 20, accessed_bytes: None }),
             other_share: 0.0,
             unknown_share: 1.0 - structures.iter().map(|of| of.share).sum::<f64>().min(1.0),
             structures,
@@ -314,7 +335,7 @@ pub(crate) mod tests {
 
     fn text(report: &RelayoutReport) -> String {
         let mut out = String::new();
-        relayout(&mut out, report).unwrap();
+        relayout(&mut out, report, Path::new("/src/moon")).unwrap();
         a_run::unstyled(&out)
     }
 
@@ -351,10 +372,32 @@ pub(crate) mod tests {
     }
 
     #[test]
+    fn data_that_fits_the_caches_is_told() {
+        let last_level = |accessed_bytes| Some(LastLevel { name: "L3".to_owned(), bytes: 32 << 20, accessed_bytes });
+        let all = vec![structure("struct one", 0.875)];
+        let small = text(&RelayoutReport { last_level: last_level(Some(24 << 20)), ..report(all.clone(), None) });
+        let told = "layout\nAll data that was accessed (24.0 MiB) fits L3 (32.0 MiB), so memory is waited for at first accesses\n  \
+                    only: trace a larger input.\n";
+        assert!(small.contains(told), "{small}");
+        for larger in [last_level(None), None] {
+            let larger = text(&RelayoutReport { last_level: larger, ..report(all.clone(), None) });
+            assert!(!larger.contains("All data that was accessed"), "{larger}");
+        }
+    }
+
+    #[test]
     fn where_nothing_is_advised_it_is_said_why() {
         let text = text(&report(vec![structure("struct one", 0.875)], None));
         assert!(text.contains("\nADVICE\n  No change of layout is worth advising here.\n"), "{text}");
         assert!(text.contains("\nLEAVE ALONE\n  struct one (87.5 % of the time): it has a single field.\n"), "{text}");
+    }
+
+    #[test]
+    fn files_are_told_as_they_are_seen_from_here() {
+        let mut out = String::new();
+        relayout(&mut out, &report(vec![advised("struct body", 0.5)], None), Path::new("/src")).unwrap();
+        assert!(out.contains("Lines that touch fields that move: sky.c:1, sky.c:2,"), "{out}");
+        assert!(out.contains("allocated at sky.c:12"), "{out}");
     }
 
     #[test]

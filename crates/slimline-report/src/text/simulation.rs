@@ -85,7 +85,7 @@ fn caches(out: &mut impl Write, machine: &SimulatedMachine) -> fmt::Result {
         columns.push(Column::Number("by fetches"));
     }
     let mut rows = Rows::new(&columns, false);
-    for cache in &machine.caches {
+    for cache in machine.asked_caches() {
         let mut cells = vec![
             name(cache),
             bytes(cache.bytes),
@@ -108,7 +108,7 @@ fn why(out: &mut impl Write, machine: &SimulatedMachine) -> fmt::Result {
     writeln!(out, "\n{HEADING}Why they missed{HEADING:#}")?;
     let columns = [&[Column::Shortened("cache", NAME_COLUMNS)], &classes(machine)[..]].concat();
     let mut rows = Rows::new(&columns, false);
-    for cache in &machine.caches {
+    for cache in machine.asked_caches() {
         rows.push([vec![name(cache)], class_cells(machine, &cache.classes)].concat());
     }
     rows.write(out, 2)
@@ -149,7 +149,7 @@ fn lines(out: &mut impl Write, machine: &SimulatedMachine) -> fmt::Result {
     let columns = shown.iter().map(|(title, _)| Column::Number(title));
     let columns: Vec<Column> = [Column::Shortened("cache", NAME_COLUMNS)].into_iter().chain(columns).collect();
     let mut rows = Rows::new(&columns, false);
-    for cache in &machine.caches {
+    for cache in machine.asked_caches() {
         rows.push([name(cache)].into_iter().chain(shown.iter().map(|(_, of)| count(of(cache)))).collect());
     }
     rows.write(out, 2)

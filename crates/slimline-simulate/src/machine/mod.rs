@@ -7,6 +7,7 @@ mod check;
 pub mod host;
 mod named;
 mod parse;
+pub mod size;
 
 pub use check::{MOST_CORES, MOST_LINES};
 pub use named::NAMES;

@@ -40,6 +40,7 @@
 
 use serde::Deserialize;
 
+use super::size::bytes_of;
 use super::{Cache, Counting, Holds, Inclusion, Machine, MachineError, Memory, Prefetch, Replacement, Sharing, Tlb};
 use super::{LARGE_PAGE_BYTES, MOST_CORES, SMALL_PAGE_BYTES, named};
 
@@ -338,20 +339,6 @@ impl Number {
         };
         u32::try_from(ways).or_else(|_| wrong(format!("{ways} ways are too many")))
     }
-}
-
-/// `"32 KiB"`
-fn bytes_of(text: &str) -> Option<u64> {
-    let digits = text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len();
-    let (number, unit) = text.split_at(digits);
-    let shift = match unit.trim() {
-        "" | "B" => 0,
-        "KiB" => 10,
-        "MiB" => 20,
-        "GiB" => 30,
-        _ => return None,
-    };
-    number.parse::<u64>().ok()?.checked_mul(1 << shift)
 }
 
 impl SharingText {

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use clap::{Args, ValueEnum};
 use slimline_analyze::object_learning::LEAST_OBJECTS;
 use slimline_collect::ColumnMap;
+use slimline_simulate::machine::size::bytes_of;
 
 use super::{CollectorOptions, Format, PageFormat, ReportFormat, rows};
 
@@ -65,7 +66,7 @@ pub(crate) struct Histogram {
     /// Whose misses (docs/machines.md)
     #[arg(long, value_name = "NAME|FILE", default_value = "host")]
     pub(crate) machine: String,
-    /// Bytes of a part: a number, or one of KiB, MiB or GiB (4K, 2M, 1G)
+    /// Bytes of a part: a number, or one of KiB, MiB or GiB (4K, 2MiB, "1 GiB")
     #[arg(long, value_name = "BYTES", default_value = "64", value_parser = size)]
     pub(crate) part: NonZeroU64,
     /// Only data of this name, of this type, or allocated at this file:line, all of several; `*` and `?` stand for others; may be
@@ -100,7 +101,7 @@ pub(crate) struct Place {
     /// Which of its memories to place data in [default: the fastest that is limited and near to no core]
     #[arg(long, value_name = "NAME")]
     pub(crate) memory: Option<String>,
-    /// What fits there: a number of bytes, or one of KiB, MiB or GiB (4K, 2M, 1G) [default: the memory's size]
+    /// What fits there: a number of bytes, or one of KiB, MiB or GiB (4K, 2MiB, "1 GiB") [default: the memory's size]
     #[arg(long, value_name = "BYTES", value_parser = size)]
     pub(crate) room: Option<NonZeroU64>,
     /// Where data can be cut, at the finest, a line or more: a number of bytes, or one of KiB, MiB or GiB
@@ -241,13 +242,10 @@ pub(crate) enum PictureFormat {
 
 /// A number of bytes, from 1.
 pub(crate) fn size(text: &str) -> Result<NonZeroU64, String> {
-    let units = [("K", 10), ("M", 20), ("G", 30)];
-    let unit = units.iter().find_map(|(unit, shift)| Some((text.strip_suffix(unit)?, *shift)));
-    let (digits, shift) = unit.unwrap_or((text, 0));
-    let bytes = digits.parse::<u64>().ok().and_then(|number| number.checked_mul(1 << shift));
-    bytes
-        .and_then(NonZeroU64::new)
-        .ok_or_else(|| "wanted is a number of bytes from 1, with K, M or G behind it".to_owned())
+    let bytes = bytes_of(text).and_then(NonZeroU64::new);
+    bytes.ok_or_else(|| {
+        "not a size: a number of bytes from 1, or one of KiB, MiB or GiB as in 4K, 4KiB or \"4 KiB\"".to_owned()
+    })
 }
 
 /// Tell how far apart accesses to the same data are, which cache it needs, and why it waits.

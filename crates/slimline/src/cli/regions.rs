@@ -60,7 +60,7 @@ pub(crate) struct Regions {
     /// Count accesses to the memory that begins at this address; may be repeated
     #[arg(long, value_name = "ADDRESS", value_parser = address)]
     pub(crate) data_addr: Vec<u64>,
-    /// Bytes of that, in the order of --data-addr: a number, or one of KiB, MiB or GiB (4K, 2M, 1G)
+    /// Bytes of that, in the order of --data-addr: a number, or one of KiB, MiB or GiB (4K, 2MiB, "1 GiB")
     #[arg(long, value_name = "BYTES", value_parser = size)]
     pub(crate) data_size: Vec<NonZeroU64>,
     /// What to call it, likewise [default: its address]

@@ -1,9 +1,10 @@
 //! `slimline advise`
 
+use std::env;
 use std::io::Write as _;
 use std::path::PathBuf;
 
-use anyhow::bail;
+use anyhow::{Context as _, bail};
 use slimline_report::html::Finding;
 use slimline_report::text;
 use slimline_trace::stream::recording::is_recording;
@@ -34,7 +35,8 @@ pub(crate) fn run(options: &cli::Advise) -> anyhow::Result<u8> {
             made.file = (!diff.is_empty()).then(|| path.display().to_string());
             report.patch = Some(made);
         }
-        let text = |out: &mut String| text::relayout(out, &report);
+        let here = env::current_dir().context("this directory")?;
+        let text = |out: &mut String| text::relayout(out, &report, &here);
         let found = (&report.trace, Finding::Advice(&report));
         show_found((options.format, ReportPlace::Output), found, || report.json(), text)?;
         return Ok(0);

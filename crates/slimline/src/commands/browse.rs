@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 
+use anstream::{AutoStream, ColorChoice};
 use anyhow::{Context as _, bail};
 use ratatui_core::layout::{Position, Rect};
 use ratatui_core::terminal::Terminal;
@@ -66,10 +67,12 @@ pub(super) fn run(report: &Report, by: By) -> anyhow::Result<u8> {
     }
 }
 
-/// Colours, unless the user wants none (no-color.org).
+/// Colours where what is printed has them, too: unless the user wants none (`NO_COLOR`, `CLICOLOR=0`).
 fn theme() -> Theme {
-    let is_plain = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
-    if is_plain { Theme::Plain } else { Theme::Coloured }
+    match AutoStream::choice(&stdout()) {
+        ColorChoice::Never => Theme::Plain,
+        ColorChoice::Auto | ColorChoice::AlwaysAnsi | ColorChoice::Always => Theme::Coloured,
+    }
 }
 
 /// Why it ended.

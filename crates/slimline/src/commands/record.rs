@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 use anyhow::Context;
 use slimline_collect::{AllocatorCall, CollectorChoice, Outcome, RecordOptions};
-use slimline_report::why_no_samples;
+use slimline_report::{few_samples, why_no_samples};
 use slimline_trace::session::{
     FoundAllocator, REGION_STEPS_FILE, REGIONS_FILE, Rank, Unlooked, earlier_session, place_of_rank,
 };
@@ -169,6 +169,9 @@ fn tell(outcome: &Outcome) {
     say(format_args!(
         "slimline: {directory}: {samples} samples, {accesses} accesses{processes}{remark}{earlier}{chosen}"
     ));
+    if let Some(few) = few_samples(info) {
+        say(format_args!("slimline: {few}"));
+    }
     if let Some(pid) = outcome.runs_on {
         say(format_args!(
             "slimline: process {pid} runs on, the command: it ignores SIGTERM (kill -KILL {pid} ends it)"

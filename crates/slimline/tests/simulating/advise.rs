@@ -84,6 +84,33 @@ fn an_array_is_split_by_what_loops_use_together() {
     assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
 }
 
+/// Compiled by a relative name in a directory of its own, and asked for from two others.
+#[test]
+fn sources_are_found_from_other_directories() {
+    let directory = tempfile::tempdir().unwrap();
+    let root = directory.path().canonicalize().unwrap();
+    let source = root.join("source");
+    fs::create_dir(&source).unwrap();
+    let asserted = format!("{BODIES}_Static_assert(sizeof(struct body) == 64, \"as in files\");\n");
+    fs::write(source.join("sky.c"), &asserted).unwrap();
+    slimline(&source, &["cc", "-O1", "-g", "-o", "../program", "sky.c"]);
+    slimline(&root, &["trace", "-o", "run.trace", "--", "./program"]);
+    fs::write(root.join("small.toml"), MACHINE).unwrap();
+    let relied_on = |file: &str| format!("its size is relied on at {file}:{}", asserted.lines().count());
+
+    let text = slimline(&root, &[&["advise"], &TRACE[..]].concat());
+    assert!(text.contains(&format!("Mind that {}.", relied_on("source/sky.c"))), "{text}");
+    assert!(text.contains("Lines that touch fields that move: source/sky.c:26"), "{text}");
+
+    let elsewhere = tempfile::tempdir().unwrap();
+    let [trace, machine, file] =
+        ["run.trace", "small.toml", "source/sky.c"].map(|name| root.join(name).display().to_string());
+    let report = json(elsewhere.path(), &["advise", &trace, "--machine", &machine]);
+    let advice = &report["structures"][0]["advice"];
+    assert_eq!(advice["cautions"][0], relied_on(&file));
+    assert_eq!(advice["touched_lines"][0], format!("{file}:26"));
+}
+
 #[test]
 fn nodes_keep_what_is_hot_and_lie_side_by_side() {
     let (body, ..) = advised(&["-DLINKED"]);

@@ -26,7 +26,7 @@ fn number(row: &Value, name: &str) -> u64 {
 fn the_hot_part_of_a_table_beats_naive_choices() {
     let directory = traced_with(LOOKUPS, &["3000"]);
     std::fs::write(directory.path().join("pad.toml"), MACHINE).unwrap();
-    let ask = ["place", "run.trace", "--machine", "pad.toml", "--part", "1K"];
+    let ask = ["place", "run.trace", "--machine", "pad.toml", "--part", "1 KiB"];
     let report = json(directory.path(), &ask);
     let data = report["data"].as_array().unwrap();
     assert_eq!((&data[0]["name"], number(&data[0], "bytes")), (&"nuclide_grids".into(), 48 * 32 * 64), "{report}");

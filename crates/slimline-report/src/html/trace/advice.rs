@@ -10,7 +10,7 @@ use crate::relayout::{AdvisedRow, FieldRow, PredictedRow, RelayoutReport, Struct
 use crate::structure_map::{Block, Map, What};
 use crate::text::gain;
 use crate::text::number::{percent, plural};
-use crate::text::relayout::{METHOD, large_pages, layout_words, ratio, replayed, unnamed, what_it_is};
+use crate::text::relayout::{METHOD, fits, large_pages, layout_words, ratio, replayed, unnamed, what_it_is};
 use crate::view::Interval;
 
 /// Most parts of a layout that are drawn.
@@ -25,6 +25,9 @@ fn changes(report: &RelayoutReport) -> impl Iterator<Item = (usize, &StructureRo
 /// Titles with what each gains, which lead to the cards.
 pub(super) fn titles(out: &mut impl Write, report: &RelayoutReport) -> fmt::Result {
     writeln!(out, "<h3>What to change</h3>")?;
+    if let Some(fits) = fits(report) {
+        writeln!(out, "<p>{}</p>", Escaped(&fits))?;
+    }
     if changes(report).next().is_none() {
         return writeln!(out, "<p>No change of layout is worth advising here.</p>");
     }
@@ -74,7 +77,11 @@ fn card(
         Escaped(&advice.title)
     )?;
     predicted(out, report, &advice.predicted)?;
-    writeln!(out, "<p>{}</p>", Escaped(&format!("{}. {} of the time.", what_it_is(of), percent(of.share))))?;
+    writeln!(
+        out,
+        "<p>{}</p>",
+        Escaped(&format!("{}. {} of the time.", what_it_is(of, of.allocated_at.as_deref()), percent(of.share)))
+    )?;
     for caution in &advice.cautions {
         writeln!(out, "<p class=\"missing\">Mind that {}.</p>", Escaped(caution))?;
     }
@@ -213,7 +220,7 @@ fn left_alone(out: &mut impl Write, report: &RelayoutReport) -> fmt::Result {
             continue;
         }
         writeln!(out, "<details class=\"group\">\n<summary>{head}</summary>\n<div class=\"inside\">")?;
-        writeln!(out, "<p>{}</p>", Escaped(&what_it_is(of)))?;
+        writeln!(out, "<p>{}</p>", Escaped(&what_it_is(of, of.allocated_at.as_deref())))?;
         as_it_is(out, of)?;
         patterns(out, of)?;
         tried(out, of, None)?;

@@ -40,7 +40,7 @@ fn one(out: &mut impl Write, machine: &SimulatedMachine) -> fmt::Result {
         machine,
         "Why they missed",
         "cache",
-        machine.caches.iter().map(|cache| (cache.name.clone(), &cache.classes)),
+        machine.asked_caches().map(|cache| (cache.name.clone(), &cache.classes)),
     )?;
     lines(out, machine)?;
     pages(out, machine)?;
@@ -66,7 +66,7 @@ fn misses(out: &mut impl Write, machine: &SimulatedMachine) -> fmt::Result {
     ];
     columns.extend(has_fetches.then_some(Column::Number("by fetches")));
     let mut table = Table::new("Misses of each level", &columns);
-    for cache in &machine.caches {
+    for cache in machine.asked_caches() {
         let SimulatedCache { name, bytes, ways, lookups, misses, .. } = cache;
         let mut cells =
             vec![Cell::text(name), Cell::bytes(*bytes), Cell::count(u64::from(*ways)), Cell::count(*lookups)];
@@ -121,7 +121,7 @@ fn lines(out: &mut impl Write, machine: &SimulatedMachine) -> fmt::Result {
     let columns: Vec<Column<'_>> =
         [Column::Text("cache")].into_iter().chain(shown.iter().map(|(name, _)| Column::Number(name))).collect();
     let mut table = Table::new("What became of lines", &columns);
-    for cache in &machine.caches {
+    for cache in machine.asked_caches() {
         let counts = shown.iter().map(|(_, of)| Cell::count(of(cache)));
         table.row(&[Cell::text(&cache.name)].into_iter().chain(counts).collect::<Vec<_>>());
     }

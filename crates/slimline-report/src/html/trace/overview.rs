@@ -42,21 +42,21 @@ pub(super) fn figures(out: &mut impl Write, page: &Page<'_>) -> fmt::Result {
                 if let [machine] = report.machines.as_slice() {
                     figure("loads", count(machine.loads));
                     figure("stores", count(machine.stores));
-                    figure("cycles", count(machine.cycles));
-                    figure("cycles each", format!("{:.2}", machine.cycles_each()));
+                    figure("simulated cycles", count(machine.cycles));
+                    figure("cycles an access", format!("{:.2}", machine.cycles_each()));
                 }
             }
             Finding::Reuse(report) => {
                 figure("accesses", count(report.total.count));
-                figure("lines", count(report.lines));
+                figure("cache lines accessed", count(report.lines));
             }
             Finding::Sharing(report) => {
-                figure("shared falsely", count(report.falsely_shared.len() as u64));
-                figure("shared truly", count(report.shared.len() as u64));
+                figure("data shared falsely", count(report.falsely_shared.len() as u64));
+                figure("data shared truly", count(report.shared.len() as u64));
             }
             Finding::Extents(_) | Finding::Untold(..) => {}
             Finding::Placement(report) => {
-                figure("room", bytes(report.room_bytes));
+                figure("room for data", bytes(report.room_bytes));
                 if let Some(best) = report.choices.last() {
                     figure("cycles saved by placing", percent(best.saved.share.saved_share));
                 }
