@@ -483,7 +483,10 @@ fn narrowed(shape: &StructureShape, candidate: &Candidate) -> Option<String> {
     };
     let seen: Vec<String> = candidate.narrowed.iter().filter_map(seen).collect();
     (!seen.is_empty()).then(|| {
-        format!("narrower types are by what this run loaded, with room for {ROOM} times as much: {}", seen.join(", "))
+        format!(
+            "narrower types are by what this run was seen to load and store, with room for {ROOM} times as much: {}",
+            seen.join(", ")
+        )
     })
 }
 

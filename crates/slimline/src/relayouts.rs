@@ -246,9 +246,8 @@ impl Replays<'_> {
 
     /// The program as it is on large pages, and with all that is advised; none on a machine whose TLBs have no such pages.
     fn with_large_pages(&self, searched: &[Searched]) -> anyhow::Result<Option<LargePagesTaken>> {
-        let (machine, name) = self.machine;
-        let options = Options { large_pages: LargePages::All, ..Options::default() };
-        if machine.tlbs.is_empty() || simulation(machine, name, &options).is_err() {
+        let (machine, _) = self.machine;
+        if !machine.tlbs.iter().any(|tlb| tlb.large_pages) {
             return Ok(None);
         }
         let advised: Vec<_> = searched.iter().filter_map(|of| Some((of.structure, &of.advised()?.candidate))).collect();
@@ -256,8 +255,9 @@ impl Replays<'_> {
         if !advised.is_empty() {
             all.push(self.with(&advised));
         }
-        let mut taken = self.replay(&all, MOST_REPLAYED, &LargePages::All)?.into_iter().flatten();
-        Ok(taken.next().map(|alone| LargePagesTaken { alone, with_advised: taken.next() }))
+        let taken = self.replay(&all, MOST_REPLAYED, &LargePages::All)?;
+        let at = |number: usize| taken.get(number).copied().flatten();
+        Ok(at(0).map(|alone| LargePagesTaken { alone, with_advised: at(1) }))
     }
 }
 

@@ -35,16 +35,25 @@ impl Small {
 /// Size of a group that would fit the caches by itself; `None` where it would not, or where its size is not known: of
 /// stacks the mapping is, and what of it is used is not.
 fn small_bytes(group: &GroupFindings, tables: &Tables, floors: &Floors) -> Option<u64> {
+    known_bytes(group, tables).filter(|bytes| *bytes < floors.cached_bytes)
+}
+
+fn known_bytes(group: &GroupFindings, tables: &Tables) -> Option<u64> {
     let row = tables.group(group.group);
     let is_known =
         row.is_seen_whole(group.share.samples) && !matches!(row.kind, GroupKind::Stack | GroupKind::Unattributed);
-    (is_known && row.bytes < floors.cached_bytes).then_some(row.bytes)
+    is_known.then_some(row.bytes)
 }
 
 /// The same of all groups that the subject stands for.
 fn own_bytes(subject: &Subject<'_>) -> Option<u64> {
+    sum(subject, |group| small_bytes(group, subject.tables, subject.floors))
+}
+
+/// A size of all groups that the subject stands for.
+fn sum(subject: &Subject<'_>, of: impl Fn(&GroupFindings) -> Option<u64>) -> Option<u64> {
     let group = |id: &GroupId| subject.findings.groups.iter().find(|group| group.group == *id);
-    subject.members.iter().map(|id| small_bytes(group(id)?, subject.tables, subject.floors)).sum()
+    subject.members.iter().map(|id| of(group(id)?)).sum()
 }
 
 /// Why lines of the group are not fetched from far; `None` where they may be.
@@ -80,28 +89,25 @@ pub(super) fn with_company(subject: &Subject<'_>, advice: Advice) -> Advice {
     Advice { why, confidence: advice.confidence.min(Confidence::Medium), ..advice }
 }
 
-/// Size of all data that costs any time, but for stacks: how much of their mappings is used is not known.
-pub(super) fn in_use_bytes(findings: &Findings, tables: &Tables) -> u64 {
-    let used = findings.groups.iter().filter(|group| group.share.value > 0.0);
-    let rows = used.map(|group| tables.group(group.group)).filter(|row| row.kind != GroupKind::Stack);
-    rows.fold(0, |sum, row| row.bytes.saturating_add(sum))
+/// Size of all data that costs any time; `None` where that of some of it is not known.
+pub(super) fn in_use_bytes(findings: &Findings, tables: &Tables) -> Option<u64> {
+    let mut used = findings.groups.iter().filter(|group| group.share.value > 0.0);
+    used.try_fold(0_u64, |sum, group| Some(sum.saturating_add(known_bytes(group, tables)?)))
 }
 
 /// The advice for a group that a last-level cache may hold: how much time the lines take that it saves is not known.
-pub(super) fn with_last_level(subject: &Subject<'_>, in_use_bytes: u64, advice: Advice) -> Advice {
-    let (own, most) = (subject.bytes(), subject.floors.last_level_bytes);
-    if advice.predicted.is_none() || own == 0 || own > most {
-        return advice;
-    }
-    let held = if in_use_bytes <= most {
-        format!("All data that takes time ({}) fits the last-level cache ({})", bytes(in_use_bytes), bytes(most))
-    } else {
-        format!(
-            "Alone it ({}) would fit the last-level cache ({}), in which all data that takes time ({}) has no room",
-            bytes(own),
-            bytes(most),
-            bytes(in_use_bytes)
-        )
+pub(super) fn with_last_level(subject: &Subject<'_>, in_use_bytes: Option<u64>, advice: Advice) -> Advice {
+    let most = subject.floors.last_level_bytes;
+    let own = sum(subject, |group| known_bytes(group, subject.tables)).filter(|own| *own <= most);
+    let Some(own) = own.filter(|_| advice.predicted.is_some()) else { return advice };
+    let held = match in_use_bytes {
+        Some(all) if all <= most => {
+            format!("All data that takes time ({}) fits the last-level cache ({})", bytes(all), bytes(most))
+        }
+        _ => {
+            let others = "in which other data that takes time is, too";
+            format!("Alone it ({}) would fit the last-level cache ({}), {others}", bytes(own), bytes(most))
+        }
     };
     let why = format!(
         "{} {held}: saved lines may save hardly any time. `slimline advise` of a trace replays the caches.",

@@ -2,9 +2,10 @@
 //!
 //! What is stored and never loaded is no matter: so all loads of a field must be known by themselves, with their values. One that
 //! takes several fields at once, or a part of one, tells nothing of each, and that field keeps its type; but who copies whole elements
-//! only moves what they hold.
+//! only moves what they hold. Where the structure is another one's member or on a stack, instructions count that name it.
 
 use rustc_hash::FxHashMap;
+use slimline_trace::stream::decode::SiteId;
 use slimline_trace::stream::record::ValueKind;
 use slimline_trace::stream::sites::{Site, SiteKind};
 
@@ -56,13 +57,26 @@ impl HeldValues {
     pub(super) fn access(
         &mut self,
         memory: &mut Memory<'_>,
-        site: &Site,
+        (id, site): (SiteId, &Site),
         (kind, address, bytes): (SiteKind, u64, u64),
         own: &[u64],
     ) {
+        let is_load = kind != SiteKind::Store;
+        let is_one = matches!(site.kind, SiteKind::Load | SiteKind::Store | SiteKind::Update);
+        // The last of its words.
+        let told = site.value.filter(|_| is_one).zip(own.last().copied());
         let number = memory.live.find(address);
         let block = memory.live.block(number);
         let element = block.content.element();
+        // Also where the structure is another one's member, or on a stack: its type is one.
+        let named = memory.elements.named(id);
+        if is_one
+            && named.element != NO_ELEMENT
+            && named.element != element
+            && let (Some(offset), Ok(width)) = (named.offset_bytes, u32::try_from(bytes))
+        {
+            self.add((named.element, offset, width), is_load, told);
+        }
         if element == NO_ELEMENT || !matches!(block.content.fit(), Fit::Whole | Fit::Repeats) {
             return;
         }
@@ -74,19 +88,21 @@ impl HeldValues {
         }
         // What reaches into the next element is of any field.
         let (place, width) = if offset + bytes > size { (0, size) } else { (offset, bytes) };
-        let (Ok(place), Ok(width)) = (u32::try_from(place), u32::try_from(width)) else { return };
-        let held = self.0.entry((element, place, width)).or_default();
-        let is_load = kind != SiteKind::Store;
+        if let (Ok(place), Ok(width)) = (u32::try_from(place), u32::try_from(width)) {
+            self.add((element, place, width), is_load, told);
+        }
+    }
+
+    fn add(&mut self, at: (ElementId, u32, u32), is_load: bool, told: Option<(ValueKind, u64)>) {
+        let held = self.0.entry(at).or_default();
         held.is_loaded |= is_load;
-        let is_one = matches!(site.kind, SiteKind::Load | SiteKind::Store | SiteKind::Update);
-        // The last of its words.
-        match (site.value, own.last()) {
-            (Some(kind), Some(&word)) if is_one => {
-                let values = held.values.get_or_insert_with(|| Values::new(kind, width));
+        match told {
+            Some((kind, word)) => {
+                let values = held.values.get_or_insert_with(|| Values::new(kind, at.2));
                 held.is_untold |= !values.is_of(kind);
                 values.add(word);
             }
-            _ => held.is_untold |= is_load,
+            None => held.is_untold |= is_load,
         }
     }
 
@@ -115,32 +131,23 @@ impl HeldValues {
     }
 }
 
-/// What numbers a type is of; none where it is none that has a narrower one. Instructions that only move a number do not tell what it is: then
-/// the type's name must.
+/// What numbers a type is of, as its name says; none where it says nothing, or there is no narrower one: what else has numbers in it (an
+/// enumeration, a structure of one member) loses its type.
 fn number(type_name: &str, kind: ValueKind) -> Option<Number> {
-    const INTEGERS: [&str; 10] =
-        ["short", "int", "long", "unsigned", "signed", "size_t", "ssize_t", "ptrdiff_t", "isize", "usize"];
-    const OTHERS: [&str; 11] =
-        ["enum ", "atomic", "Atomic", "volatile", "bool", "Bool", "struct ", "union ", "class ", "char", "::"];
-    let has_other = |c: char| !(c.is_ascii_alphanumeric() || c == '_' || c == ' ');
-    if OTHERS.iter().any(|other| type_name.contains(other)) || type_name.contains(has_other) {
-        return None;
-    }
+    const SIGNED: [&str; 8] = ["short", "int", "long", "signed", "ssize_t", "ptrdiff_t", "isize", "off_t"];
+    const UNSIGNED: [&str; 3] = ["unsigned", "size_t", "usize"];
     let has_width = |prefix: &str| {
         type_name.strip_prefix(prefix).is_some_and(|rest| rest.trim_end_matches("_t").parse::<u8>().is_ok())
     };
-    let is_unsigned = ["u", "uint"].into_iter().any(has_width)
-        || type_name.split(' ').any(|word| ["unsigned", "size_t", "usize"].contains(&word));
-    let is_integer = is_unsigned
-        || ["i", "int"].into_iter().any(has_width)
-        || type_name.split(' ').all(|word| INTEGERS.contains(&word));
-    let is_float = type_name.contains("double") || type_name.contains("float") || has_width("f");
+    let mut words = type_name.split(' ').filter(|word| *word != "const");
+    let is_unsigned = ["u", "uint"].into_iter().any(has_width) || words.clone().any(|word| UNSIGNED.contains(&word));
+    let is_integer = is_unsigned || ["i", "int"].into_iter().any(has_width) || words.all(|word| SIGNED.contains(&word));
+    let is_known = !type_name.contains(['*', '[', '(', '<', '{', '&']) && !type_name.contains("char");
     match kind {
-        ValueKind::Float => Some(Number::Float),
-        ValueKind::Integer if is_unsigned => Some(Number::Unsigned),
-        ValueKind::Integer if is_integer => Some(Number::Signed),
-        ValueKind::Unsigned if !is_float => Some(Number::Unsigned),
-        ValueKind::Signed if !is_float => Some(Number::Signed),
+        ValueKind::Float => (["double", "f64"].contains(&type_name)).then_some(Number::Float),
+        ValueKind::Pointer => None,
+        _ if is_unsigned && is_known => Some(Number::Unsigned),
+        _ if is_integer && is_known => Some(Number::Signed),
         _ => None,
     }
 }
@@ -151,15 +158,18 @@ mod tests {
 
     #[test]
     fn what_has_narrower_types() {
-        let of = |name| number(name, ValueKind::Integer);
-        assert_eq!(["long", "ssize_t", "i64", "int"].map(of), [Some(Number::Signed); 4]);
-        assert_eq!(["unsigned long", "uint32_t", "size_t", "usize", "u64"].map(of), [Some(Number::Unsigned); 5]);
-        let others = ["enum color", "volatile int", "int[2]", "void *", "AtomicU64", "std::atomic<int>", "_Bool"];
-        assert_eq!(others.map(of), [None; 7]);
-        // As they are moved they may be anything.
-        assert_eq!(["double", "f64", "node_t", "index_t"].map(of), [None; 4]);
-        assert_eq!(number("index_t", ValueKind::Unsigned), Some(Number::Unsigned));
-        assert_eq!(number("double", ValueKind::Float), Some(Number::Float));
+        for kind in [ValueKind::Integer, ValueKind::Signed, ValueKind::Unsigned] {
+            let of = |name| number(name, kind);
+            assert_eq!(["long", "ssize_t", "i64", "int", "long int", "int64_t"].map(of), [Some(Number::Signed); 6]);
+            let unsigned = ["unsigned long", "uint32_t", "size_t", "usize", "u64", "short unsigned int"];
+            assert_eq!(unsigned.map(of), [Some(Number::Unsigned); 6]);
+            let others = ["enum color", "color_t", "volatile int", "int[2]", "void *", "unsigned int *", "AtomicU64"];
+            assert_eq!(others.map(of), [None; 7]);
+            let more = ["std::atomic<int>", "_Bool", "double", "f64", "NonZeroU32", "unsigned char", ""];
+            assert_eq!(more.map(of), [None; 7]);
+        }
+        let of = |name| number(name, ValueKind::Float);
+        assert_eq!(["double", "long", "real", "float"].map(of), [Some(Number::Float), None, None, None]);
         assert_eq!(number("long", ValueKind::Pointer), None);
     }
 }

@@ -12,6 +12,8 @@ use slimline_trace::stream::sites::ValueKind;
 use super::TraceBatch;
 use super::held_values::Number;
 
+/// All integers up to this keep their value in a number of 4 bytes with a fraction: one that is counted up stops there.
+const EXACT_IN_SINGLE: f64 = 16_777_216.0;
 /// Bits of a sketch of different values.
 const SKETCH_BITS: u32 = 1024;
 const SKETCH_WORDS: usize = SKETCH_BITS as usize / 64;
@@ -141,12 +143,16 @@ impl Values {
     /// Bytes of the least type of the same numbers that is narrower than theirs and holds `room` times what they were, and that; none where no
     /// narrower one does.
     pub(super) fn narrower(&self, number: Number, room: u32) -> Option<(u32, Range)> {
+        // Of a field that was only ever cleared nobody knows what it is for.
+        if self.zeros == self.count {
+            return None;
+        }
         let (range, least, greatest) = match number {
             Number::Float => {
                 let (least, greatest) = self.float.filter(|_| self.is_single && self.bytes == 8)?;
-                return Some((4, Range::Float(least, greatest)));
+                let has_room = least.abs().max(greatest.abs()) * f64::from(room) <= EXACT_IN_SINGLE;
+                return has_room.then_some((4, Range::Float(least, greatest)));
             }
-            _ if self.count == 0 => return None,
             Number::Signed => {
                 let (least, greatest) = self.signed;
                 (Range::Signed(least, greatest), i128::from(least), i128::from(greatest))
@@ -345,7 +351,8 @@ mod tests {
             assert_eq!(of(ValueKind::Integer, words, number, room), bytes, "{words:?} {number:?} {room}");
         }
         let float = |number: f64| of(ValueKind::Float, &[number.to_bits()], Number::Float, 4);
-        assert_eq!((float(0.5), float(0.1)), (Some(4), None));
+        assert_eq!([0.5, 0.1, 4e6, 5e6].map(float), [Some(4), None, Some(4), None]);
+        assert_eq!(of(ValueKind::Integer, &[0, 0], Number::Signed, 4), None);
     }
 
     #[test]

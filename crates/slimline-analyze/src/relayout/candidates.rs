@@ -284,6 +284,13 @@ impl Of<'_> {
         order
     }
 
+    /// The same, with what must stay in front there.
+    fn packed(&self, order: &[usize]) -> Vec<usize> {
+        let mut order = self.closely(order.to_vec());
+        order.sort_by_key(|field| !self.is_held(*field));
+        order
+    }
+
     /// Fields in an order that leaves no holes but behind the last.
     fn closely(&self, mut fields: Vec<usize>) -> Vec<usize> {
         fields.sort_by_key(|&field| std::cmp::Reverse(self.extent(field).1));
@@ -303,7 +310,7 @@ impl Of<'_> {
     fn narrow(&self, order: &[usize]) -> Self {
         let all = (0..self.fields().len()).filter(|&field| self.fields()[field].narrower.is_some());
         let with = |narrowed: Vec<usize>| Of { structure: self.structure, visits: self.visits, narrowed };
-        let bytes = |of: &Of<'_>| of.laid(&of.closely(order.to_vec())).bytes();
+        let bytes = |of: &Of<'_>| of.laid(&of.packed(order)).bytes();
         let mut least = with(all.collect());
         for field in least.narrowed.clone() {
             let without = with(least.narrowed.iter().copied().filter(|narrowed| *narrowed != field).collect());
@@ -316,9 +323,7 @@ impl Of<'_> {
 
     /// All fields in one, some of them narrower.
     fn shrunk(&self, order: &[usize], is_pool: bool) -> Option<Candidate> {
-        let mut order = self.closely(order.to_vec());
-        order.sort_by_key(|field| !self.is_held(*field));
-        let candidate = self.candidate(Change::Shrink, vec![order], 1, (None, false));
+        let candidate = self.candidate(Change::Shrink, vec![self.packed(order)], 1, (None, false));
         (!self.narrowed.is_empty()).then_some(Candidate { is_pool, ..candidate })
     }
 

@@ -90,7 +90,8 @@ const LARGE_PAGES_BY: &str = "Of glibc 2.35 and newer malloc takes them by itsel
 /// What large pages gain, in sentences.
 pub(crate) fn large_pages(report: &RelayoutReport, pages: &LargePagesRow) -> Vec<String> {
     if !pages.is_advised {
-        return vec!["Pages of 2 MiB do not gain 2 % here.".to_owned()];
+        let beside = if pages.with_advised.is_some() { " more than the advice does" } else { "" };
+        return vec![format!("Pages of 2 MiB do not gain 2 %{beside}.")];
     }
     let PredictedRow { time_ratio, time_ratio_low, time_ratio_high, .. } = pages.alone;
     let [expected, low, high] = [time_ratio, time_ratio_low, time_ratio_high].map(|ratio| gain(ratio - 1.0));
@@ -107,7 +108,7 @@ pub(crate) fn large_pages(report: &RelayoutReport, pages: &LargePagesRow) -> Vec
 pub(crate) fn fits(report: &RelayoutReport) -> Option<String> {
     let LastLevel { name, bytes: of_cache, accessed_bytes } = report.last_level.as_ref()?;
     Some(format!(
-        "All data that was accessed ({}) fits {} ({}), so memory is waited for at first accesses only: trace a larger input.",
+        "All data that was accessed ({}) fits {} ({}), so memory is waited for at first accesses mostly: trace a larger input.",
         bytes((*accessed_bytes)?),
         plain(name),
         bytes(*of_cache)
@@ -358,7 +359,7 @@ pub(crate) mod tests {
         assert!(said.starts_with("  Put memory on pages of 2 MiB. Predicted: −20.0 % run time"), "{said}");
         assert!(said.contains("with the advice −50.0 %") && said.contains("glibc.malloc.hugetlb=1"), "{said}");
         let none = of(false, None);
-        assert!(none.contains("Pages of 2 MiB do not gain 2 % here.") && !none.contains("madvise"), "{none}");
+        assert!(none.contains("Pages of 2 MiB do not gain 2 %.") && !none.contains("madvise"), "{none}");
     }
 
     #[test]

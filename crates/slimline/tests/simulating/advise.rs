@@ -125,12 +125,17 @@ fn nodes_keep_what_is_hot_and_lie_side_by_side() {
 const RECORDS: &str = r#"
 #include <stdlib.h>
 #include <string.h>
-struct record { long id, kind; double weight; unsigned long large; const char *name; long both[2]; };
+enum color { RED, GREEN };
+struct record { long id, kind; double weight; unsigned long large; const char *name; long both[2], wide; enum color color; };
+struct table { long size; struct record sentinel; };
+static struct table table;
 int main(void) {
     struct record *records = calloc(2048, sizeof *records), *copy = malloc(sizeof *copy);
     long sum = 0;
     for (long i = 0; i < 2048; i++)
-        records[i] = (struct record){.id = -i, .kind = i % 3, .weight = i / 2.0, .large = 1ul << 40 | i, .name = "a"};
+        records[i] = (struct record){.id = -i, .kind = i % 3, .weight = i / 2.0, .large = 1ul << 40 | i, .name = "a", .wide = 3, .color = GREEN};
+    // As a member of another structure it holds more.
+    table.sentinel.wide = 1l << 40;
     for (int pass = 0; pass < 40; pass++)
         for (int i = 0; i < 2048; i++) {
             struct record *record = &records[(i * 97 + pass) % 2048];
@@ -139,6 +144,7 @@ int main(void) {
             memcpy(both, record->both, sizeof both);
             sum += both[0];
             *copy = *record;
+            sum += record->wide + record->color + table.sentinel.wide;
         }
     return sum == copy->id;
 }
@@ -167,11 +173,13 @@ fn fields_get_the_narrower_types_that_their_values_allow() {
         r#""large" null null null"#,
         r#""name" null null null"#,
         r#""both" null null null"#,
+        r#""wide" null null null"#,
+        r#""color" null null null"#,
     ];
     assert_eq!(narrower, expected);
     let tried = record["tried"].as_array().unwrap().iter().find(|of| of["change"] == "shrink").expect("is tried");
-    // Two pointers' worth of both, the pointer, large, and 4 + 2 + 1 bytes.
-    assert_eq!(tried["part_bytes"], serde_json::json!([40]));
+    // 16 bytes of both, 8 of name, large and wide, 4 of weight and color, and 2 + 1.
+    assert_eq!(tried["part_bytes"], serde_json::json!([56]));
     assert!(tried["time_ratio"].as_f64().unwrap() < 1.0, "{tried}");
 }
 
