@@ -9,7 +9,7 @@ use slimline_trace::stream::decode::SiteId;
 use slimline_trace::stream::record::ValueKind;
 use slimline_trace::stream::sites::{Site, SiteKind};
 
-use super::elements::{ElementId, Fit, NO_ELEMENT};
+use super::elements::{ElementId, Elements, Fit, NO_ELEMENT};
 use super::object_structures::{FieldShape, Hold};
 use super::spots::Memory;
 use super::values::{Range, Values};
@@ -75,7 +75,7 @@ impl HeldValues {
             && named.element != element
             && let (Some(offset), Ok(width)) = (named.offset_bytes, u32::try_from(bytes))
         {
-            self.add((named.element, offset, width), is_load, told);
+            self.add(memory.elements, (named.element, offset, width), is_load, told);
         }
         if element == NO_ELEMENT || !matches!(block.content.fit(), Fit::Whole | Fit::Repeats) {
             return;
@@ -89,11 +89,22 @@ impl HeldValues {
         // What reaches into the next element is of any field.
         let (place, width) = if offset + bytes > size { (0, size) } else { (offset, bytes) };
         if let (Ok(place), Ok(width)) = (u32::try_from(place), u32::try_from(width)) {
-            self.add((element, place, width), is_load, told);
+            self.add(memory.elements, (element, place, width), is_load, told);
         }
     }
 
-    fn add(&mut self, at: (ElementId, u32, u32), is_load: bool, told: Option<(ValueKind, u64)>) {
+    /// To an element, and to the structures that are its members.
+    fn add(&mut self, elements: &Elements, at: (ElementId, u32, u32), is_load: bool, told: Option<(ValueKind, u64)>) {
+        let (element, place, width) = at;
+        for part in &elements.get(element).parts {
+            let Some(within) = place.checked_sub(part.offset_bytes).filter(|within| *within < part.bytes) else {
+                continue;
+            };
+            for &member in &part.made_of {
+                let size = elements.get(member).declaration.bytes.max(1);
+                self.add(elements, (member, within % size, width), is_load, told);
+            }
+        }
         let held = self.0.entry(at).or_default();
         held.is_loaded |= is_load;
         match told {

@@ -128,14 +128,14 @@ const RECORDS: &str = r#"
 enum color { RED, GREEN };
 struct record { long id, kind; double weight; unsigned long large; const char *name; long both[2], wide; enum color color; };
 struct table { long size; struct record sentinel; };
-static struct table table;
-int main(void) {
+struct table table;
+int main(int argc, char **argv) {
     struct record *records = calloc(2048, sizeof *records), *copy = malloc(sizeof *copy);
     long sum = 0;
     for (long i = 0; i < 2048; i++)
         records[i] = (struct record){.id = -i, .kind = i % 3, .weight = i / 2.0, .large = 1ul << 40 | i, .name = "a", .wide = 3, .color = GREEN};
     // As a member of another structure it holds more.
-    table.sentinel.wide = 1l << 40;
+    table.sentinel.wide = 1l << 40 | argc;
     for (int pass = 0; pass < 40; pass++)
         for (int i = 0; i < 2048; i++) {
             struct record *record = &records[(i * 97 + pass) % 2048];
