@@ -187,14 +187,22 @@ impl Unit<'_, '_> {
     }
 }
 
-/// The directory that all units of a module were compiled in or below; empty where there is none but the root.
+/// The directory that all units of a module's own program were compiled in or below; empty where there is none but the root.
 fn compiled_in(module: &Module<'_>) -> String {
-    common_directory(&module.debug().map(Debug::directories).unwrap_or_default())
+    common_directory(&module.debug().map(Debug::directories).unwrap_or_default(), Path::is_dir)
 }
 
-fn common_directory(directories: &[String]) -> String {
-    let Some((first, others)) = directories.split_first() else { return String::new() };
-    let mut common = Path::new(first);
+/// What came compiled, as Rust's library did, was so in directories that are not here; crates of others are where cargo puts them. They count
+/// where there is nothing else.
+fn common_directory(directories: &[String], is_here: impl Fn(&Path) -> bool) -> String {
+    const OTHERS: [&str; 2] = ["/registry/src/", "/git/checkouts/"];
+    let is_own =
+        |directory: &&String| is_here(Path::new(directory)) && !OTHERS.iter().any(|others| directory.contains(others));
+    let own: Vec<&String> = directories.iter().filter(is_own).collect();
+    let all = if own.is_empty() { directories.iter().collect() } else { own };
+    let Some((first, others)) = all.split_first() else { return String::new() };
+    // Without a slash at its end.
+    let mut common = Path::new(first).components().as_path();
     while !others.iter().all(|other| Path::new(other).starts_with(common)) {
         match common.parent() {
             Some(parent) => common = parent,
@@ -207,16 +215,22 @@ fn common_directory(directories: &[String]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::common_directory;
 
     #[test]
     fn files_are_relative_to_what_all_units_are_compiled_below() {
-        let common =
-            |directories: &[&str]| common_directory(&directories.iter().map(|of| (*of).to_owned()).collect::<Vec<_>>());
-        assert_eq!(common(&["/src/sky"]), "/src/sky");
+        let common = |directories: &[&str]| {
+            let all: Vec<String> = directories.iter().map(|of| (*of).to_owned()).collect();
+            common_directory(&all, |directory: &Path| !directory.starts_with("/gone"))
+        };
+        assert_eq!(common(&["/src/sky/"]), "/src/sky");
         assert_eq!(common(&["/src/sky/lib", "/src/sky", "/src/sky/star"]), "/src/sky");
         assert_eq!(common(&["/src/sky/lib", "/src/skylight"]), "/src");
         assert_eq!(common(&["/src/sky", "/build"]), "");
+        assert_eq!(common(&["/src/sky", "/gone/library", "/home/.cargo/registry/src/index/crate-1.0"]), "/src/sky");
+        assert_eq!(common(&["/gone/sky", "/gone/sky/lib"]), "/gone/sky");
         assert_eq!(common(&[]), "");
     }
 }
