@@ -90,7 +90,8 @@ fn what_a_last_level_may_hold_is_not_sure() {
     walk(&mut beside, &[load(site, others, 0, 8)], 20);
     let both = split(&beside, 64 << 20);
     assert_eq!(both.confidence, Confidence::Medium);
-    let told = " Alone it (64.0 MiB) would fit the last-level cache (64.0 MiB), in which all data that takes time (96.0 MiB) has no room: ";
+    let told =
+        " Alone it (64.0 MiB) would fit the last-level cache (64.0 MiB), in which other data that takes time is, too: ";
     assert!(both.why.contains(told), "{}", both.why);
 }
 

@@ -378,7 +378,7 @@ pub(crate) mod tests {
         let all = vec![structure("struct one", 0.875)];
         let small = text(&RelayoutReport { last_level: last_level(Some(24 << 20)), ..report(all.clone(), None) });
         let told = "layout\nAll data that was accessed (24.0 MiB) fits L3 (32.0 MiB), so memory is waited for at first accesses\n  \
-                    only: trace a larger input.\n";
+                    mostly: trace a larger input.\n";
         assert!(small.contains(told), "{small}");
         for larger in [last_level(None), None] {
             let larger = text(&RelayoutReport { last_level: larger, ..report(all.clone(), None) });
