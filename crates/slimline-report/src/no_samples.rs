@@ -11,10 +11,11 @@ const FEW: u64 = 30;
 /// A rate that makes many of a run of a second.
 const HIGH_RATE_HZ: u64 = 1000;
 
-/// What to do where a session has a few samples only; `None` where it has none, which [`why_no_samples`] is for, or enough.
+/// What to do where a session has a few samples only; `None` where it has none, which [`why_no_samples`] is for, or enough, or did not
+/// come to its end, which is said already.
 pub fn few_samples(info: &SessionInfo) -> Option<String> {
     let samples = info.counted_samples();
-    if !(1..FEW).contains(&samples) || info.collector.trigger == Trigger::Off {
+    if !info.complete || !(1..FEW).contains(&samples) || info.collector.trigger == Trigger::Off {
         return None;
     }
     let of_clock = 1_000_000_000_u64.checked_div(info.collector.period_ns);
@@ -125,7 +126,7 @@ mod tests {
             let event = SampledEvent { name: "e".to_owned(), period: None, frequency_hz, least_latency_cycles: None };
             let mut few = info();
             few.processes = vec![ProcessSummary { samples, ..process(trigger, Some(1)) }];
-            few.collector.trigger = trigger;
+            (few.complete, few.collector.trigger) = (true, trigger);
             (few.collector.period_ns, few.collector.events) = (period_ns, vec![event]);
             few_samples(&few)
         };
