@@ -118,16 +118,13 @@ pub(crate) fn bounds(range: Range) -> (String, String) {
 
 impl From<&(String, Values)> for NamedValues {
     fn from((name, values): &(String, Values)) -> Self {
-        let (least, greatest) = match values.range() {
-            None => (None, None),
-            Some(Range::Unsigned(least, greatest)) if values.kind == ValueKind::Pointer => {
-                (Some(format!("{least:#x}")), Some(format!("{greatest:#x}")))
+        let told = |range| match range {
+            Range::Unsigned(least, greatest) if values.kind == ValueKind::Pointer => {
+                (format!("{least:#x}"), format!("{greatest:#x}"))
             }
-            Some(range) => {
-                let (least, greatest) = bounds(range);
-                (Some(least), Some(greatest))
-            }
+            range => bounds(range),
         };
+        let (least, greatest) = values.range().map(told).unzip();
         let kind = match values.kind {
             ValueKind::Integer | ValueKind::Signed | ValueKind::Unsigned => "integer",
             ValueKind::Float => "float",

@@ -163,12 +163,8 @@ impl Values {
             }
         };
         let room = i128::from(room);
-        let holds = |bytes: u32| {
-            let sign = u32::from(number == Number::Signed);
-            let beyond = 1_i128 << (8 * bytes - sign);
-            (least >= 0 || least * room >= -beyond) && greatest * room < beyond
-        };
-        [1, 2, 4].into_iter().find(|&bytes| bytes < self.bytes && holds(bytes)).map(|bytes| (bytes, range))
+        let bytes = bytes_of(number == Number::Signed, least * room, greatest * room)?;
+        (bytes < self.bytes).then_some((bytes, range))
     }
 
     /// About how many different ones; none where there are too many to tell.
@@ -188,16 +184,24 @@ impl Values {
     }
 
     fn unsigned_bytes(&self) -> u32 {
-        (64 - self.unsigned.1.leading_zeros()).div_ceil(8).next_power_of_two()
+        bytes_of(false, 0, self.unsigned.1.into()).unwrap_or(8)
     }
 
     fn signed_bytes(&self) -> u32 {
-        let bits = |number: i64| 65 - (number ^ number >> 63).leading_zeros();
-        bits(self.signed.0).max(bits(self.signed.1)).div_ceil(8).next_power_of_two()
+        bytes_of(true, self.signed.0.into(), self.signed.1.into()).unwrap_or(8)
     }
 }
 
 /// A hash of a word, each bit of which depends on all of its (MurmurHash3's last steps): values often differ in a few only.
+/// Bytes of the least type of integers that holds these, with a sign or without one; none where there is none.
+fn bytes_of(is_signed: bool, least: i128, greatest: i128) -> Option<u32> {
+    let holds = |bytes: &u32| {
+        let beyond = 1_i128 << (8 * bytes - u32::from(is_signed));
+        greatest < beyond && least >= if is_signed { -beyond } else { 0 }
+    };
+    [1, 2, 4, 8].into_iter().find(holds)
+}
+
 fn mixed(mut word: u64) -> u64 {
     word = (word ^ word >> 33).wrapping_mul(0xff51_afd7_ed55_8ccd);
     word = (word ^ word >> 33).wrapping_mul(0xc4ce_b9fe_1a85_ec53);

@@ -6,7 +6,7 @@ use std::path::Path;
 use slimline_patch::{Change, Wanted};
 use tempfile::TempDir;
 
-use super::{check, diff, wanted};
+use super::{check, refusal, wanted};
 
 /// A copy of a program of `programs/`, with the header that some share.
 fn copy(source: &str) -> TempDir {
@@ -97,7 +97,7 @@ fn members_in_macros_are_found_there() {
 #[test]
 fn vectors_and_parents_are_left_alone() {
     let parts: [&[&str]; 2] = [&["price", "quantity", "id"], &["customer"]];
-    let refused = |source: &str, wanted: &Wanted| diff(copy(source).path(), &[source], wanted).unwrap_err();
+    let refused = |source: &str, wanted: &Wanted| refusal(copy(source).path(), &[source], wanted);
     let why = refused("advised/orders.cpp", &wanted("Order", Change::Split, &parts));
     assert_eq!(why, "orders.cpp:29: a template is made for it");
     let parts: [&[&str]; 2] = [&["position", "mass"], &["Body", "velocity", "charge", "spin", "age"]];

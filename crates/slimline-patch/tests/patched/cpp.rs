@@ -1,10 +1,8 @@
 //! C++: classes with methods, inheritance, templates, `new`, references, loops over ranges.
 
-use std::fs;
-
 use slimline_patch::{Change, Wanted};
 
-use super::{check, diff, wanted};
+use super::{check, directory_of, refusal, wanted};
 
 const HOT_COLD: Change = Change::HotCold { is_pool: false };
 const HEAD: &str = "#include <cstdio>\n#include <cstdlib>\n#include <cstring>\n#include <vector>\n";
@@ -22,19 +20,14 @@ fn parts(change: Change) -> Wanted {
 
 /// Checks that a program prints the same with the change.
 fn same(text: &str, wanted: &Wanted) -> String {
-    let directory = tempfile::tempdir().unwrap();
-    fs::write(directory.path().join("a.cpp"), format!("{HEAD}{text}")).unwrap();
+    let directory = directory_of(&[("a.cpp", &format!("{HEAD}{text}"))]);
     check(directory.path(), &["a.cpp"], &[], wanted)
 }
 
 /// What is said of it, without its line.
 fn refused(text: &str, wanted: &Wanted) -> String {
-    let directory = tempfile::tempdir().unwrap();
-    fs::write(directory.path().join("a.cpp"), format!("{HEAD}{text}")).unwrap();
-    match diff(directory.path(), &["a.cpp"], wanted) {
-        Ok(diff) => panic!("{diff}"),
-        Err(why) => why,
-    }
+    let directory = directory_of(&[("a.cpp", &format!("{HEAD}{text}"))]);
+    refusal(directory.path(), &["a.cpp"], wanted)
 }
 
 #[test]

@@ -4,22 +4,18 @@ use std::fs;
 
 use slimline_patch::Change;
 
-use super::{check, diff, wanted};
+use super::{check, directory_of, refusal, wanted};
 
 const HEAD: &str = "#include <stdlib.h>\nstruct node { long a; char text[48]; struct node *next; };\n";
 
 /// What is said of a program of these sources, each with the structure in its first lines.
 fn refused(sources: &[(&str, &str)]) -> String {
-    let directory = tempfile::tempdir().unwrap();
+    let directory = directory_of(&[("node.h", HEAD)]);
     for (name, text) in sources {
         fs::write(directory.path().join(name), format!("#include \"node.h\"\n{text}")).unwrap();
     }
-    fs::write(directory.path().join("node.h"), HEAD).unwrap();
     let names: Vec<&str> = sources.iter().map(|(name, _)| *name).collect();
-    match diff(directory.path(), &names, &wanted("node", Change::Reorder, &[&["a", "next", "text"]])) {
-        Ok(diff) => panic!("{diff}"),
-        Err(why) => why,
-    }
+    refusal(directory.path(), &names, &wanted("node", Change::Reorder, &[&["a", "next", "text"]]))
 }
 
 #[test]
@@ -85,24 +81,22 @@ fn what_is_declared_in_a_function_is_that_of_the_program() {
     let variable = "int main(void) {\nextern struct node *first;\nreturn first->a;\n}\n";
     assert_eq!(refused(&[("a.c", variable)]), "a.c:3: first is defined in no source that is compiled");
     // Of a file's own, too.
-    let directory = tempfile::tempdir().unwrap();
     let source = "#include <stdio.h>\n#include <stdlib.h>\n#include <string.h>\nstruct node { long a; char text[48]; };\nstatic struct node *first;\nstatic long sum(long count)\n{\n    extern struct node *first;\n    \
                   long sum = 0;\n    for (long i = 0; i < count; i++)\n        sum += first[i].a + first[i].text[0];\n    return sum;\n}\n\
                   static long all(void)\n{\n    long sum(long);\n    return sum(5);\n}\nint main(void)\n{\n    first = calloc(10, sizeof *first);\n    \
                   for (long i = 0; i < 10; i++)\n        first[i].a = i, first[i].text[0] = (char)(i * 2);\n    {\n        extern struct node *first;\n        first += 3;\n    }\n    printf(\"%ld %d\\n\", all(), first[2].text[0]);\n    return 0;\n}\n";
-    fs::write(directory.path().join("a.c"), source).unwrap();
+    let directory = directory_of(&[("a.c", source)]);
     check(directory.path(), &["a.c"], &[], &wanted("node", Change::Split, &[&["a"], &["text"]]));
 }
 
 /// What a method gets may be any element.
 #[test]
 fn elements_that_methods_get_are_told_by_their_addresses() {
-    let directory = tempfile::tempdir().unwrap();
     let source = "#include <cstdio>\n#include <cstdlib>\n#include <cstring>\nstruct node { long a; char text[48]; };\n\
                   struct reader {\n    long total = 0;\n    void read(node *n) { total += n[0].text[0] + n[1].a; }\n};\n\
                   int main()\n{\n    node *all = (node *)calloc(10, sizeof(node));\n    for (int i = 0; i < 10; i++)\n        \
                   all[i].a = i, all[i].text[0] = (char)(i * 3);\n    reader r;\n    for (int i = 0; i < 9; i++)\n        r.read(&all[i]);\n    \
                   std::printf(\"%ld\\n\", r.total);\n    return 0;\n}\n";
-    fs::write(directory.path().join("a.cpp"), source).unwrap();
+    let directory = directory_of(&[("a.cpp", source)]);
     check(directory.path(), &["a.cpp"], &[], &wanted("node", Change::Split, &[&["a"], &["text"]]));
 }

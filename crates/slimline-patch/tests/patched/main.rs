@@ -14,6 +14,7 @@ use slimline_instrument::syntax::{Clang, CompileCommand};
 use slimline_patch::edits::unified_diff;
 use slimline_patch::program::{Program, on_deep_stack};
 use slimline_patch::{Change, Refusal, Wanted, patch};
+use tempfile::TempDir;
 
 /// What is to be done with a structure.
 fn wanted(structure: &str, change: Change, parts: &[&[&str]]) -> Wanted {
@@ -45,6 +46,21 @@ fn diff(directory: &Path, sources: &[&str], wanted: &Wanted) -> Result<String, S
         Ok(diff)
     };
     on_deep_stack(run).unwrap()
+}
+
+/// Where it is refused, and why.
+fn refusal(directory: &Path, sources: &[&str], wanted: &Wanted) -> String {
+    match diff(directory, sources, wanted) {
+        Ok(diff) => panic!("{diff}"),
+        Err(why) => why,
+    }
+}
+
+/// A directory with these files in it.
+fn directory_of(files: &[(&str, &str)]) -> TempDir {
+    let directory = tempfile::tempdir().unwrap();
+    files.iter().for_each(|(name, text)| fs::write(directory.path().join(name), text).unwrap());
+    directory
 }
 
 fn succeeded(command: &mut Command) -> Output {

@@ -1,29 +1,23 @@
 //! Small programs, each with something in it for which no edit is known to keep it right.
 
-use std::fs;
-
 use slimline_patch::Change;
 
-use super::{check, diff, wanted};
+use super::{check, directory_of, refusal, wanted};
 
 const HEAD: &str = "#include <stdio.h>\n#include <stdlib.h>\n#include <string.h>\n#include <stddef.h>\n\
                     struct node { long a; char text[48]; struct node *next; };\n";
 
 /// What is said of a program with this in its `main`, and that before it.
 fn refused(before: &str, inside: &str, change: Change) -> String {
-    let directory = tempfile::tempdir().unwrap();
     let source = format!(
         "{HEAD}{before}\nint main(void) {{\nstruct node *n = calloc(1, sizeof *n);\n{inside}\nreturn !n;\n}}\n"
     );
-    fs::write(directory.path().join("a.c"), source).unwrap();
+    let directory = directory_of(&[("a.c", &source)]);
     let parts: &[&[&str]] = match change {
         Change::HotCold { .. } | Change::Split => &[&["a", "next"], &["text"]],
         _ => &[&["a", "next", "text"]],
     };
-    match diff(directory.path(), &["a.c"], &wanted("node", change, parts)) {
-        Ok(diff) => panic!("{diff}"),
-        Err(why) => why,
-    }
+    refusal(directory.path(), &["a.c"], &wanted("node", change, parts))
 }
 
 const HOT_COLD: Change = Change::HotCold { is_pool: false };
@@ -134,22 +128,19 @@ fn what_needs_the_layout_is_told_with_its_line() {
 
 #[test]
 fn arrays_that_may_be_several_are_left_alone() {
-    let directory = tempfile::tempdir().unwrap();
     let source = format!(
         "{HEAD}static struct node *make(int n) {{ return malloc(n * sizeof(struct node)); }}\n\
          int main(int c, char **v) {{\nstruct node *one = make(c), *two = make(c);\n(void)v;\nreturn one == two;\n}}\n"
     );
-    fs::write(directory.path().join("a.c"), source).unwrap();
-    let why =
-        diff(directory.path(), &["a.c"], &wanted("node", Change::Split, &[&["a", "next"], &["text"]])).unwrap_err();
+    let directory = directory_of(&[("a.c", &source)]);
+    let why = refusal(directory.path(), &["a.c"], &wanted("node", Change::Split, &[&["a", "next"], &["text"]]));
     assert_eq!(why, "a.c:6: this allocation may run several times, and parts of several arrays are not told apart");
 }
 
 fn refused_file(name: &str, text: &str, change: Change) -> String {
-    let directory = tempfile::tempdir().unwrap();
-    fs::write(directory.path().join(name), format!("{HEAD}{text}")).unwrap();
+    let directory = directory_of(&[(name, &format!("{HEAD}{text}"))]);
     let parts: [&[&str]; 2] = [&["a", "next"], &["text"]];
-    diff(directory.path(), &[name], &wanted("node", change, &parts)).unwrap_err()
+    refusal(directory.path(), &[name], &wanted("node", change, &parts))
 }
 
 #[test]
@@ -169,22 +160,19 @@ fn assignments_of_classes_are_copies() {
 /// What is right for the one type would be wrong for the other.
 #[test]
 fn files_that_are_read_for_several_types_are_left_alone() {
-    let directory = tempfile::tempdir().unwrap();
     let included = "T *NEW(void) {\n    T *t = (T *)malloc(sizeof(T));\n    return t;\n}\n";
     let source = format!(
         "{HEAD}struct big {{ long all[99]; }};\n#define T struct node\n#define NEW new_node\n#include \"new.inc\"\n#undef T\n#undef NEW\n\
          #define T struct big\n#define NEW new_big\n#include \"new.inc\"\nint main(void) {{ return !new_node()->a + !new_big(); }}\n"
     );
-    fs::write(directory.path().join("new.inc"), included).unwrap();
-    fs::write(directory.path().join("a.c"), source).unwrap();
-    let why = diff(directory.path(), &["a.c"], &wanted("node", Change::Pool, &[&["a", "next", "text"]])).unwrap_err();
+    let directory = directory_of(&[("new.inc", included), ("a.c", &source)]);
+    let why = refusal(directory.path(), &["a.c"], &wanted("node", Change::Pool, &[&["a", "next", "text"]]));
     assert_eq!(why, "new.inc:2: this is used for other types, too");
 }
 
 /// One definition for several units; some members are named through pointers to elements, some by index.
 #[test]
 fn headers_are_changed_once() {
-    let directory = tempfile::tempdir().unwrap();
     let header = "#ifndef A_H\n#define A_H\n#include <stddef.h>\n/* What is known of one. */\ntypedef struct item {\n    int id; /* its number */\n    \
                   char name[40], kind;\n    struct item *best; // of all\n} item, *item_ptr;\nextern item_ptr items;\n\
                   long sum(const item *all, long n);\nconst char *name_of(item_ptr it);\n#endif\n";
@@ -198,9 +186,7 @@ fn headers_are_changed_once() {
                return s;\n}\nconst char *name_of(item_ptr it) { return it->name; }\n";
     let parts: [&[&str]; 3] = [&["id", "best"], &["kind"], &["name"]];
     for change in [Change::Split, HOT_COLD, Change::Reorder, Change::Align(64)] {
-        for (name, text) in [("a.h", header), ("one.c", one), ("two.c", two)] {
-            fs::write(directory.path().join(name), text).unwrap();
-        }
+        let directory = directory_of(&[("a.h", header), ("one.c", one), ("two.c", two)]);
         let parts: Vec<&[&str]> = match change {
             Change::Split => parts.to_vec(),
             Change::HotCold { .. } => vec![&["id", "best"], &["kind", "name"]],
@@ -214,14 +200,13 @@ fn headers_are_changed_once() {
 /// Programs of former times declare `malloc` themselves, and have it in macros.
 #[test]
 fn a_program_s_own_declarations_stay() {
-    let directory = tempfile::tempdir().unwrap();
     let source = "int printf(const char *, ...);\nextern void *malloc(unsigned long);\n#define NIL ((tree) 0)\n\
                   #define NEW(t) { t = (tree) malloc(sizeof(*t)); t->left = t->right = NIL; }\n#define NOTE(t) ((*(t)).note)\n\
                   typedef struct tree { long key; char note[40]; struct tree *left, *right; } *tree;\n\
                   int main(void) {\n    tree a, b;\n    NEW(a)\n    NEW(b)\n    a->key = b->key = 7, a->left = b;\n    \
                   NOTE(a->left)[0] = 'x', NOTE(b)[1] = 0;\n    printf(\"%s %ld\\n\", NOTE(b), a->left->key);\n    return a->right != NIL;\n}\n";
     for change in [HOT_COLD, Change::HotCold { is_pool: true }, Change::Pool] {
-        fs::write(directory.path().join("a.c"), source).unwrap();
+        let directory = directory_of(&[("a.c", source)]);
         let parts: &[&[&str]] = match change {
             Change::Pool => &[&["key", "note", "left", "right"]],
             _ => &[&["key", "left", "right"], &["note"]],
