@@ -122,6 +122,22 @@ fn stopped_it_leaves_the_terminal_and_comes_back() {
     check_left_as_it_was(&written, "0");
 }
 
+/// Fields have colours by their heat.
+#[test]
+fn colours_are_as_in_other_reports() {
+    let scratch = Scratch::new();
+    scratch.record_walk(&["-O1", "-g"]);
+    for (setting, has_colours) in [("CLICOLOR=1", true), ("CLICOLOR=0", false), ("NO_COLOR=1", false)] {
+        let mut terminal = Terminal::start(&scratch, &format!("env {setting} \"$SLIMLINE\" report --tui"));
+        terminal.wait_for("q quit");
+        terminal.press("\r");
+        terminal.wait_for("FIELDS");
+        terminal.press("q");
+        let (_, written) = terminal.end();
+        assert_eq!(written.contains("\x1b[38;5;"), has_colours, "{setting}: {written:?}");
+    }
+}
+
 #[test]
 fn what_is_no_terminal_to_draw_on_is_refused() {
     let scratch = Scratch::new();
