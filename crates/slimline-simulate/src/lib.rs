@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 pub mod access;
+mod chance;
 pub mod extents;
 pub mod footprint;
 pub mod interleave;

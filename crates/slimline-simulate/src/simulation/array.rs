@@ -9,8 +9,11 @@
 //!
 //! Of a cache that is far larger than what is used of it only the former are, which are little.
 
+use std::num::NonZero;
+
 pub(super) use super::words::{DIRTY, OPEN, QUIET, UNUSED};
 use super::words::{FLAGS, HOST_LINE_WORDS, LANES, Word, Words, find, name, packed, push, to_front, with_words};
+use crate::chance::splitmix;
 use crate::machine::Replacement;
 
 /// Entries of a set that are beside those of its neighbours.
@@ -42,21 +45,21 @@ pub(super) enum Names {
     Numbers,
 }
 
-/// What a line is called, with its flags.
+/// What a line is called, with its flags: a word that is not empty.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Entry {
-    pub(super) name: u64,
-    pub(super) flags: u64,
-}
+pub(super) struct Entry(NonZero<u64>);
 
 impl Entry {
-    pub(super) fn is_dirty(self) -> bool {
-        self.flags & DIRTY != 0
+    /// What the line is called.
+    #[inline(always)]
+    pub(super) fn name(self) -> u64 {
+        name(self.0.get())
     }
-}
 
-fn unpacked(word: u64) -> Option<Entry> {
-    name(word).map(|name| Entry { name, flags: word & FLAGS })
+    #[inline(always)]
+    pub(super) fn is_dirty(self) -> bool {
+        self.0.get() & DIRTY != 0
+    }
 }
 
 /// The set of a line: its number modulo the number of sets.
@@ -121,11 +124,9 @@ impl Newest<'_> {
     /// business, nor the first that changes it.
     #[inline(always)]
     pub(super) fn is_used_quietly(self, at: u64, is_store: bool) -> bool {
-        let word = self.word(at);
-        if word & !(DIRTY | QUIET) != packed(at) {
-            return false;
-        }
-        !is_store || word & (DIRTY | QUIET) == DIRTY | QUIET
+        // To a load either flag is all the same.
+        let same = if is_store { 0 } else { DIRTY | QUIET };
+        (self.word(at) ^ (packed(at) | DIRTY | QUIET)) & !same == 0
     }
 }
 
@@ -224,10 +225,7 @@ impl Array {
         let (front, others) = self.places(self.sets.of(line.at));
         let wanted = self.packed(line);
         with_words!(&self.words, words => {
-            let newest = &words[front..front + FRONT];
-            if newest[0].told() & !FLAGS == wanted {
-                return Some(front);
-            }
+            let newest = words[front..].first_chunk::<FRONT>()?;
             if let Some(way) = find(newest, wanted) {
                 return Some(front + way);
             }
@@ -318,7 +316,7 @@ impl Array {
                     push(&mut words[others..others + self.behind], self.ways - FRONT, last)
                 }
             });
-            return unpacked(left);
+            return NonZero::new(left).map(Entry);
         }
         let intervals_of_set = set * self.ways..(set + 1) * self.ways;
         let empty = (0..self.ways).find(|way| self.word(self.place(set, *way)) == 0);
@@ -336,13 +334,13 @@ impl Array {
             Order::Intervals(intervals) => intervals[set * self.ways + way] = RRIP_LONG,
             Order::Recency | Order::Chance(_) => {}
         }
-        unpacked(left)
+        NonZero::new(left).map(Entry)
     }
 
     /// Takes a line out.
     pub(super) fn remove(&mut self, line: Line) -> Option<Entry> {
         let place = self.find(line)?;
-        let found = unpacked(self.word(place));
+        let found = NonZero::new(self.word(place)).map(Entry);
         match self.order {
             Order::Recency => self.close_up(self.sets.of(line.at), place),
             _ => self.set_word(place, 0),
@@ -390,14 +388,6 @@ fn most_distant(intervals: &mut [u8]) -> usize {
     }
 }
 
-/// Sebastiano Vigna's SplitMix64.
-fn splitmix(state: &mut u64) -> u64 {
-    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let mixed = (*state ^ *state >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-    mixed ^ mixed >> 31
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -419,7 +409,7 @@ mod tests {
     }
 
     fn next_victim(replacement: Replacement, lines: &[u64]) -> u64 {
-        filled(replacement, lines).insert(line(99), 0).map_or(0, |left| left.name)
+        filled(replacement, lines).insert(line(99), 0).map_or(0, Entry::name)
     }
 
     #[test]
@@ -440,7 +430,7 @@ mod tests {
         for replacement in [Replacement::Lru, Replacement::TreePlru, Replacement::Random { seed: 1 }, Replacement::Rrip]
         {
             let mut array = filled(replacement, &[1, 2, 3, 4]);
-            assert_eq!(array.remove(line(2)), Some(Entry { name: 2, flags: 0 }));
+            assert_eq!(array.remove(line(2)).map(|left| (left.name(), left.is_dirty())), Some((2, false)));
             assert_eq!((array.insert(line(9), DIRTY), array.find(line(2))), (None, None));
             array.widen();
             assert!(array.remove(line(9)).unwrap().is_dirty());

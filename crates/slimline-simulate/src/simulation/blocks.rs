@@ -104,10 +104,16 @@ impl Blocks {
     pub(super) fn see(&mut self, kind: usize, line: Line) -> bool {
         let row = self.row(line.number);
         let word = &mut self.rows[row + 1 + kind];
-        let bit = 1 << (line.number % BLOCK_LINES);
-        let is_new = *word & bit == 0;
-        *word |= bit;
+        let is_new = *word & place_bit(line.number) == 0;
+        *word |= place_bit(line.number);
         is_new
+    }
+
+    /// By kind of cache, the lines of this one's block that the owner's cache has seen, a bit each.
+    #[inline(always)]
+    pub(super) fn seen(&mut self, line: Line) -> &mut [u64] {
+        let row = self.row(line.number);
+        &mut self.rows[row + 1..row + self.width]
     }
 
     /// From now on the line's block is shared. The lines that the owner's caches have seen, by kind.
@@ -116,6 +122,12 @@ impl Blocks {
         self.rows[row] = SHARED;
         &self.rows[row + 1..row + self.width]
     }
+}
+
+/// A line's bit in words of its block.
+#[inline(always)]
+pub(super) fn place_bit(number: u64) -> u64 {
+    1 << (number % BLOCK_LINES)
 }
 
 #[inline(always)]

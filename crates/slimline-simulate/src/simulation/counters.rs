@@ -37,6 +37,17 @@ impl Misses {
         self.total() - self.cold - self.coherence_true - self.coherence_false
     }
 
+    /// One of a line that was replaced, or never there.
+    #[inline(always)]
+    pub(super) fn count(&mut self, kind: Reference, is_cold: bool) {
+        match kind {
+            Reference::Load => self.loads += 1,
+            Reference::Store => self.stores += 1,
+            Reference::Fetch => self.fetches += 1,
+        }
+        self.cold += u64::from(is_cold);
+    }
+
     fn add(&mut self, other: &Self) {
         self.loads += other.loads;
         self.stores += other.stores;
@@ -203,6 +214,8 @@ pub(super) struct Counters {
     caches: usize,
     tlbs: usize,
     memories: usize,
+    /// Of the rest, by key.
+    width: usize,
     rows: Vec<Row>,
     /// By key, then cache.
     misses: Vec<Misses>,
@@ -222,6 +235,7 @@ impl Counters {
             caches: machine.caches.len(),
             tlbs: machine.tlbs.len(),
             memories: machine.memories.len(),
+            width: machine.tlbs.len() + machine.memories.len() + 5 + machine.caches.len(),
             rows: Vec::new(),
             misses: Vec::new(),
             rest: Vec::new(),
@@ -233,16 +247,12 @@ impl Counters {
         self.hit_cycles[kind as usize]
     }
 
-    fn width(&self) -> usize {
-        self.tlbs + self.memories + 5 + self.caches
-    }
-
     #[cold]
     fn grow(&mut self, key: u32) -> &mut Row {
         let keys = (key as usize + 1).max(self.rows.len() * 2);
         self.rows.resize(keys, Row::default());
         self.misses.resize(keys * self.caches, Misses::default());
-        self.rest.resize(keys * self.width(), 0);
+        self.rest.resize(keys * self.width, 0);
         &mut self.rows[key as usize]
     }
 
@@ -280,6 +290,12 @@ impl Counters {
         }
     }
 
+    /// Those of a key that had an access, by cache.
+    #[inline(always)]
+    pub(super) fn misses(&mut self, key: u32) -> &mut [Misses] {
+        &mut self.misses[key as usize * self.caches..][..self.caches]
+    }
+
     /// A miss that was taken to be for nothing was for what others wrote.
     pub(super) fn was_true(&mut self, key: u32, cache: usize) {
         let misses = &mut self.misses[key as usize * self.caches + cache];
@@ -288,8 +304,7 @@ impl Counters {
     }
 
     fn rest(&mut self, key: u32, column: usize) -> &mut u64 {
-        let width = self.width();
-        &mut self.rest[key as usize * width + column]
+        &mut self.rest[key as usize * self.width + column]
     }
 
     pub(super) fn tlb_miss(&mut self, key: u32, tlb: usize) {
@@ -330,7 +345,7 @@ impl Counters {
             extra_cycles: row.extra_cycles,
             misses: misses.map_or(0, Misses::total),
             coherence: misses.map_or(0, |misses| misses.coherence_true + misses.coherence_false),
-            from_afar: self.rest[key as usize * self.width() + self.tlbs + 1 + self.memories],
+            from_afar: self.rest[key as usize * self.width + self.tlbs + 1 + self.memories],
         }
     }
 
@@ -385,7 +400,7 @@ impl Counters {
         for (sum, misses) in counts.misses.iter_mut().zip(&self.misses[key * self.caches..]) {
             sum.add(misses);
         }
-        let rest = &self.rest[key * self.width()..][..self.width()];
+        let rest = &self.rest[key * self.width..][..self.width];
         let (tlbs, rest) = rest.split_at(self.tlbs);
         let (memories, last) = rest[1..].split_at(self.memories);
         counts.page_walks += rest[0];

@@ -29,10 +29,10 @@ pub(super) fn packed(name: u64) -> u64 {
     (name + 1) << NUMBER_SHIFT
 }
 
-/// What the line is called, if there is one.
+/// What the line is called, of a word that is not empty.
 #[inline(always)]
-pub(super) fn name(word: u64) -> Option<u64> {
-    (word >> NUMBER_SHIFT).checked_sub(1)
+pub(super) fn name(word: u64) -> u64 {
+    (word >> NUMBER_SHIFT) - 1
 }
 
 /// One entry.
@@ -78,7 +78,7 @@ impl Word for u64 {
 
     #[inline(always)]
     fn are(words: &[Self; LANES], wanted: Self) -> u32 {
-        let is = words.map(|word| u32::from(word & !FLAGS == wanted));
+        let is = words.map(|word| u32::from(word ^ wanted <= FLAGS));
         is[0] | is[1] << 1 | is[2] << 2 | is[3] << 3
     }
 }
@@ -141,11 +141,13 @@ pub(super) const LANES: usize = 4;
 #[inline(always)]
 pub(super) fn find<W: Word>(words: &[W], wanted: u64) -> Option<usize> {
     let wanted = W::new(wanted);
-    for (at, lanes) in words.as_chunks::<LANES>().0.iter().enumerate() {
+    let mut at = 0;
+    for lanes in words.as_chunks::<LANES>().0 {
         let bits = W::are(lanes, wanted);
         if bits != 0 {
-            return Some(at * LANES + bits.trailing_zeros() as usize);
+            return Some(at + bits.trailing_zeros() as usize);
         }
+        at += LANES;
     }
     None
 }
@@ -153,27 +155,33 @@ pub(super) fn find<W: Word>(words: &[W], wanted: u64) -> Option<usize> {
 /// Puts a word before all others, of which the first `used` are in use: what the last one of these was.
 #[inline(always)]
 pub(super) fn push<W: Word>(words: &mut [W], used: usize, word: u64) -> u64 {
-    let last = words[used - 1];
     match words.len() {
-        4 => push_to::<W, 4>(words),
-        8 => push_to::<W, 8>(words),
-        12 => push_to::<W, 12>(words),
-        16 => push_to::<W, 16>(words),
-        length => words.copy_within(..length - 1, 1),
+        4 => push_to::<W, 4>(words, used, word),
+        8 => push_to::<W, 8>(words, used, word),
+        12 => push_to::<W, 12>(words, used, word),
+        16 => push_to::<W, 16>(words, used, word),
+        length => {
+            let last = words[used - 1];
+            words.copy_within(..length - 1, 1);
+            words[0] = W::new(word);
+            if let Some(unused) = words.get_mut(used) {
+                *unused = W::default();
+            }
+            last.told()
+        }
     }
-    words[0] = W::new(word);
-    if let Some(unused) = words.get_mut(used) {
-        *unused = W::default();
-    }
-    last.told()
 }
 
-/// Moves all but the last one on.
+/// The same of so many.
 #[inline(always)]
-fn push_to<W: Word, const WORDS: usize>(words: &mut [W]) {
-    let Ok(words) = <&mut [W; WORDS]>::try_from(words) else { return };
+fn push_to<W: Word, const WORDS: usize>(words: &mut [W], used: usize, word: u64) -> u64 {
+    let Ok(words) = <&mut [W; WORDS]>::try_from(words) else { return 0 };
     let before = *words;
-    words[1..].copy_from_slice(&before[..WORDS - 1]);
+    *words = std::array::from_fn(|at| if at == 0 { W::new(word) } else { before[at - 1] });
+    match words.get_mut(used) {
+        Some(unused) => std::mem::take(unused).told(),
+        None => before[WORDS - 1].told(),
+    }
 }
 
 /// Puts a word before all others, in the place of the one at `from`.
@@ -229,7 +237,7 @@ mod tests {
             assert_eq!(wide, of_all(expected));
             assert_eq!(narrow.iter().map(|&word| word.told()).collect::<Vec<_>>(), wide);
         }
-        assert_eq!((name(0), name(packed(9) | FLAGS)), (None, Some(9)));
+        assert_eq!(name(packed(9) | FLAGS), 9);
     }
 
     #[test]

@@ -78,6 +78,7 @@ impl Hierarchy {
         let firsts =
             firsts.map(|(data, instructions)| [data, instructions].map(|way| way.first().copied().unwrap_or(0)));
         Self {
+            is_plain: Self::is_plain(&caches, &data) && !used_bytes,
             has_prefetchers: caches.iter().any(|cache| cache.prefetcher.is_some()),
             caches,
             firsts: firsts.collect(),

@@ -16,6 +16,7 @@
 //! Who holds which line is kept track of in [`Blocks`] that several cores use, and only there. By the blocks lines have
 //! numbers, which all but sets and pages go by.
 
+mod alone;
 mod build;
 mod coherence;
 mod unasked;
@@ -122,6 +123,8 @@ pub(super) struct Hierarchy {
     /// By line: the key of the store that changed it first since it last came to a first level unchanged.
     changers: Vec<u32>,
     has_prefetchers: bool,
+    /// Whether misses of lines that one core alone uses are done [quickly](Self::miss_alone).
+    is_plain: bool,
     line_shift: u32,
     transfer_cycles: Option<u64>,
     pub(super) counters: Counters,
@@ -241,6 +244,9 @@ impl Hierarchy {
             (0, was_unasked)
         } else {
             let is_shared = self.enter(core, line);
+            if self.is_plain && found.is_none() && !is_shared && kind != Reference::Fetch {
+                return self.miss_alone(lookup);
+            }
             let transferred = is_shared && self.settle(lookup, first);
             match found {
                 Some(place) => {
@@ -413,7 +419,7 @@ impl Hierarchy {
         if !self.caches[number as usize].is_exclusive {
             return 0;
         }
-        self.take(number, line).map_or(0, |entry| entry.flags & DIRTY)
+        self.take(number, line).map_or(0, |entry| if entry.is_dirty() { DIRTY } else { 0 })
     }
 
     /// Puts a line into a cache that has not got it.
@@ -438,8 +444,8 @@ impl Hierarchy {
             return;
         }
         let line = match cache.array.names() {
-            Names::Places => self.line(left.name),
-            Names::Numbers => self.blocks.numbered(left.name),
+            Names::Places => self.line(left.name()),
+            Names::Numbers => self.blocks.numbered(left.name()),
         };
         if !is_nobodys {
             self.forget(number, line);
