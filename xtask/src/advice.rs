@@ -219,7 +219,7 @@ pub(crate) fn run(runs: usize, only: &[String]) -> Result<bool> {
         let traced = slimline.compilers()?.build(&case.program(case.source), case.flags, "traced")?;
         let trace = slimline.session(case.name);
         timed(slimline.trace(&case.command(&traced), &["-o".as_ref(), trace.as_os_str()]))?;
-        let (_, output) = timed(slimline.analysis("advise", &trace, &["--format", "json"]))?;
+        let (_, output) = timed(slimline.analysis("advise", &trace, &["--machine", "measured", "--format", "json"]))?;
         let advised: Advised = serde_json::from_slice(&output.stdout).context("what `slimline advise` printed")?;
         std::fs::remove_dir_all(&trace)?;
         let (predicted, advice) = case.predicted(&advised)?;

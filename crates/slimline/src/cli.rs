@@ -96,6 +96,7 @@ pub(crate) enum Command {
     Regions(Regions),
     Reuse(Reuse),
     Share(Share),
+    Machine(MachineName),
     Doctor(Doctor),
     Demo(Demo),
     /// The known loop that `record` samples to learn this machine's skid and what an interrupt costs.
@@ -578,6 +579,18 @@ pub(crate) struct Doctor {
     /// Program to look at; it is not run
     #[arg(trailing_var_arg = true, value_name = "COMMAND")]
     pub(crate) command: Vec<OsString>,
+}
+
+/// Write down a machine, to change it or to keep what was measured.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  slimline machine                           what the kernel tells of this one\n  \
+        slimline machine measured > here.toml      what its caches and memory take, and what is to be had of the last level\n  \
+        slimline advise run.trace --machine here.toml\n\n\
+        docs/machines.md explains each line.")]
+pub(crate) struct MachineName {
+    /// host, measured, a name or a file
+    #[arg(value_name = "NAME|FILE", default_value = "host")]
+    pub(crate) name: String,
 }
 
 /// Compile a small program, record it, and print report and advice.

@@ -1,28 +1,35 @@
 //! The machines that a command line names.
 
 use std::path::Path;
+use std::sync::OnceLock;
 
 use anyhow::{Context, bail};
 use slimline_collect::Topology;
 use slimline_simulate::machine::host::{HostCache, HostDescription, HostNode};
-use slimline_simulate::machine::{Holds, Machine, NAMES};
+use slimline_simulate::machine::size::text_of;
+use slimline_simulate::machine::{Cache, Holds, Machine, Measured, NAMES};
 use slimline_simulate::simulation::{Options, Simulation};
 use slimline_trace::regular_file::read_regular;
+
+use crate::progress::Progress;
+use crate::say;
 
 /// No description of a machine is longer.
 const MOST_MACHINE_BYTES: u64 = 1 << 20;
 
 /// This machine, one known by name, or one described in a file.
 pub(crate) fn machine(name: &str) -> anyhow::Result<Machine> {
-    if name == "host" {
-        return host(&slimline_collect::topology()).machine().context("--machine host");
+    match name {
+        "host" => return host(),
+        "measured" => return measured(),
+        _ => {}
     }
     if let Some(machine) = Machine::named(name) {
         return Ok(machine);
     }
     let path = Path::new(name);
     if !path.exists() {
-        bail!("--machine {name}: neither host, {} nor a file", NAMES.join(", "));
+        bail!("--machine {name}: neither host, measured, {} nor a file", NAMES.join(", "));
     }
     let content = read_regular(path, MOST_MACHINE_BYTES).with_context(|| name.to_owned())?;
     let text = String::from_utf8(content).ok().with_context(|| format!("{name}: not text"))?;
@@ -41,7 +48,38 @@ pub(crate) fn simulation(machine: &Machine, name: &str, options: &Options) -> an
     Simulation::new(machine, options).with_context(|| format!("--machine {name}"))
 }
 
-fn host(topology: &Topology) -> HostDescription {
+fn host() -> anyhow::Result<Machine> {
+    description(&slimline_collect::topology()).machine().context("--machine host")
+}
+
+/// This machine with what is measured on it, once: whatever asks for it in one call shall have the same.
+fn measured() -> anyhow::Result<Machine> {
+    static MEASURED: OnceLock<Machine> = OnceLock::new();
+    if let Some(machine) = MEASURED.get() {
+        return Ok(machine.clone());
+    }
+    let host = host()?;
+    let progress = Progress::of("measuring caches and memory", 0);
+    let Measured { machine, last_level, has_memory } = host.measured().context("--machine measured")?;
+    drop(progress);
+    let cycles = |cache: &Cache| format!("{} {} cycles", cache.name, cache.latency_cycles);
+    let of_data = machine.path(false);
+    let caches: Vec<String> = of_data.iter().map(|&cache| cycles(&machine.caches[cache])).collect();
+    let memory = &machine.memories[0];
+    let memory = match has_memory {
+        true => format!("{} {}", memory.name, memory.latency_cycles[0]),
+        false => format!("{} was not reached: a usual {}", memory.name, memory.latency_cycles[0]),
+    };
+    let last = of_data.last().map_or("", |&cache| &machine.caches[cache].name);
+    let had = match last_level {
+        Some((had, told)) => format!("{} of {last}'s {} are to be had now", text_of(had), text_of(told)),
+        None => format!("{last} is as large as told, or larger than what was looked at"),
+    };
+    say(format_args!("slimline: measured: {}, {memory}; {had}", caches.join(", ")));
+    Ok(MEASURED.get_or_init(|| machine).clone())
+}
+
+fn description(topology: &Topology) -> HostDescription {
     let caches = topology.caches.iter().filter_map(|(cache, cpus)| {
         let holds = match cache.kind.as_str() {
             "Data" => Holds::Data,

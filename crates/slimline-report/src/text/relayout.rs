@@ -108,7 +108,7 @@ pub(crate) fn large_pages(report: &RelayoutReport, pages: &LargePagesRow) -> Vec
 pub(crate) fn fits(report: &RelayoutReport) -> Option<String> {
     let LastLevel { name, bytes: of_cache, accessed_bytes } = report.last_level.as_ref()?;
     Some(format!(
-        "All data that was accessed ({}) fits {} ({}), so memory is waited for at first accesses mostly: trace a larger input.",
+        "All data that was accessed ({}) fits {} ({}), so memory is waited for at first accesses mostly: trace a larger input, or see by --machine measured how much of it is to be had here.",
         bytes((*accessed_bytes)?),
         plain(name),
         bytes(*of_cache)
@@ -378,7 +378,7 @@ pub(crate) mod tests {
         let all = vec![structure("struct one", 0.875)];
         let small = text(&RelayoutReport { last_level: last_level(Some(24 << 20)), ..report(all.clone(), None) });
         let told = "layout\nAll data that was accessed (24.0 MiB) fits L3 (32.0 MiB), so memory is waited for at first accesses\n  \
-                    mostly: trace a larger input.\n";
+                    mostly: trace a larger input, or see by --machine measured how much of it is to be had here.\n";
         assert!(small.contains(told), "{small}");
         for larger in [last_level(None), None] {
             let larger = text(&RelayoutReport { last_level: larger, ..report(all.clone(), None) });

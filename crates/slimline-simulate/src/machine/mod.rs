@@ -1,15 +1,19 @@
 //! What a machine is: caches, data TLBs, memories, and which cores share what.
 //!
 //! A [`Machine`] is plain data. It comes of a description in TOML ([`Machine::parse`]), by name ([`Machine::named`]), or of
-//! what a kernel tells of this machine ([`host`]). [`Machine::check`] says what is wrong with one.
+//! what a kernel tells of this machine ([`host`]), and is completed by what is [`measured`](Machine::measured) on it.
+//! [`Machine::to_toml`] writes a description. [`Machine::check`] says what is wrong with one.
 
 mod check;
 pub mod host;
+mod measured;
 mod named;
 mod parse;
 pub mod size;
+mod written;
 
 pub use check::{MOST_CORES, MOST_LINES};
+pub use measured::Measured;
 pub use named::NAMES;
 
 /// Bytes of a page that is not said to be large.

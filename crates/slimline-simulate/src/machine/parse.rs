@@ -38,82 +38,82 @@
 //! cores = "all"              # or a list: "0-3"
 //! ```
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use super::size::bytes_of;
 use super::{Cache, Counting, Holds, Inclusion, Machine, MachineError, Memory, Prefetch, Replacement, Sharing, Tlb};
 use super::{LARGE_PAGE_BYTES, MOST_CORES, SMALL_PAGE_BYTES, named};
 
-#[derive(Deserialize)]
+#[derive(Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
-struct MachineText {
-    name: String,
+pub(super) struct MachineText {
+    pub(super) name: String,
     #[serde(default = "one")]
-    cores: u32,
+    pub(super) cores: u32,
     #[serde(default)]
-    page_walk: u32,
-    transfer: Option<u32>,
+    pub(super) page_walk: u32,
+    pub(super) transfer: Option<u32>,
     #[serde(default)]
-    counting: CountingText,
-    #[serde(default)]
-    cache: Vec<CacheText>,
-    #[serde(default)]
-    tlb: Vec<TlbText>,
-    #[serde(default)]
-    memory: Vec<MemoryText>,
+    pub(super) counting: CountingText,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) cache: Vec<CacheText>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) tlb: Vec<TlbText>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) memory: Vec<MemoryText>,
 }
 
-#[derive(Default, Deserialize)]
+#[derive(Default, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
-enum CountingText {
+pub(super) enum CountingText {
     #[default]
     Lines,
     Cachegrind,
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
-struct CacheText {
-    name: String,
-    level: u8,
+pub(super) struct CacheText {
+    pub(super) name: String,
+    pub(super) level: u8,
     #[serde(default)]
-    holds: HoldsText,
-    size: Number,
-    line: u32,
-    ways: Number,
-    latency: u32,
+    pub(super) holds: HoldsText,
+    pub(super) size: Number,
+    pub(super) line: u32,
+    pub(super) ways: Number,
+    pub(super) latency: u32,
     #[serde(default = "private")]
-    shared_by: SharingText,
+    pub(super) shared_by: SharingText,
     #[serde(default)]
-    inclusion: InclusionText,
+    pub(super) inclusion: InclusionText,
     #[serde(default)]
-    replacement: ReplacementText,
-    seed: Option<u64>,
+    pub(super) replacement: ReplacementText,
+    pub(super) seed: Option<u64>,
     #[serde(default)]
-    prefetch: PrefetchText,
+    pub(super) prefetch: PrefetchText,
 }
 
-#[derive(Default, Deserialize)]
+#[derive(Default, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
-enum HoldsText {
+pub(super) enum HoldsText {
     Data,
     Instructions,
     #[default]
     Both,
 }
 
-#[derive(Default, Deserialize)]
+#[derive(Default, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
-enum InclusionText {
+pub(super) enum InclusionText {
     Inclusive,
     Exclusive,
     #[default]
     Neither,
 }
 
-#[derive(Default, Deserialize)]
+#[derive(Default, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
-enum ReplacementText {
+pub(super) enum ReplacementText {
     #[default]
     Lru,
     TreePlru,
@@ -121,55 +121,55 @@ enum ReplacementText {
     Rrip,
 }
 
-#[derive(Default, Deserialize)]
+#[derive(Default, Deserialize, Serialize)]
 #[serde(rename_all = "kebab-case")]
-enum PrefetchText {
+pub(super) enum PrefetchText {
     #[default]
     None,
     NextLine,
     Stride,
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
-struct TlbText {
-    name: String,
-    level: u8,
-    entries: u32,
-    ways: Number,
+pub(super) struct TlbText {
+    pub(super) name: String,
+    pub(super) level: u8,
+    pub(super) entries: u32,
+    pub(super) ways: Number,
     #[serde(default)]
-    latency: u32,
-    pages: Vec<Number>,
+    pub(super) latency: u32,
+    pub(super) pages: Vec<Number>,
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
-struct MemoryText {
-    name: String,
-    size: Option<Number>,
-    cores: Option<String>,
-    latency: Latency,
+pub(super) struct MemoryText {
+    pub(super) name: String,
+    pub(super) size: Option<Number>,
+    pub(super) cores: Option<String>,
+    pub(super) latency: Latency,
 }
 
 /// `4096`, `"4 KiB"`, `"full"`, `"all"`.
-#[derive(Deserialize)]
+#[derive(Deserialize, Serialize)]
 #[serde(untagged, expecting = "neither a number nor a text")]
-enum Number {
+pub(super) enum Number {
     Plain(u64),
     Text(String),
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, Serialize)]
 #[serde(untagged, expecting = "neither a number of cores, \"all\", nor a list of lists of cores")]
-enum SharingText {
+pub(super) enum SharingText {
     Cores(u32),
     All(String),
     Lists(Vec<String>),
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, Serialize)]
 #[serde(untagged, expecting = "neither a number of cycles nor a list of them")]
-enum Latency {
+pub(super) enum Latency {
     One(u32),
     FromEach(Vec<u32>),
 }

@@ -15,9 +15,25 @@ pub fn bytes_of(text: &str) -> Option<u64> {
     number.parse::<u64>().ok()?.checked_mul(1 << shift)
 }
 
+/// These bytes as [`bytes_of`] takes them: in the largest unit of which there are whole ones.
+pub fn text_of(bytes: u64) -> String {
+    let units = [(30, "GiB"), (20, "MiB"), (10, "KiB")];
+    let unit = units.iter().find(|(shift, _)| bytes > 0 && bytes.trailing_zeros() >= *shift);
+    unit.map_or_else(|| format!("{bytes} B"), |(shift, unit)| format!("{} {unit}", bytes >> shift))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_written_is_read() {
+        for (bytes, text) in
+            [(0, "0 B"), (100, "100 B"), (36_608 << 10, "36608 KiB"), (7 << 20, "7 MiB"), (1 << 40, "1024 GiB")]
+        {
+            assert_eq!((text_of(bytes).as_str(), bytes_of(text)), (text, Some(bytes)));
+        }
+    }
 
     #[test]
     fn sizes_have_a_unit_or_none() {

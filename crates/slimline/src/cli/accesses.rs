@@ -23,7 +23,8 @@ use super::{CollectorOptions, Format, PageFormat, ReportFormat, rows};
         slimline simulate run.lackey --machine valgrind --format json | jq '.machines[0].caches'\n  \
         slimline simulate run.parquet --columns 'address=addr,size=bytes,kind=is_write,thread=tid,ip=pc'\n\n\
         A machine is `host` (its caches as the kernel tells them, with usual latencies, no TLB and no \
-        prefetcher), `valgrind` (Cachegrind's counts), `dinero-i5`, `pena-sp`, or a file; docs/machines.md \
+        prefetcher), `measured` (the same with latencies and the part of the last level that is to be had, measured \
+        now), `valgrind` (Cachegrind's counts), `dinero-i5`, `pena-sp`, or a file; docs/machines.md \
         says how to write one. Threads run on the cores in turn, in the order of their first accesses.")]
 pub(crate) struct Simulate {
     #[command(flatten)]

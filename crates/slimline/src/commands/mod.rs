@@ -16,6 +16,7 @@ mod import;
 mod layout;
 mod layouts;
 mod learn;
+mod machine;
 mod place;
 mod record;
 mod regions;
@@ -73,6 +74,7 @@ pub(crate) fn run(cli: Cli) -> anyhow::Result<u8> {
         Command::Reuse(options) => reuse::run(options),
         Command::Share(options) => share::run(options),
         Command::Simulate(options) => simulate::run(options),
+        Command::Machine(options) => machine::run(options),
         Command::Doctor(options) => doctor::run(options),
         Command::Demo(options) => demo::run(options),
         Command::Calibrate { microseconds } => {

@@ -224,7 +224,10 @@ fn what_is_no_page_of_a_trace_is_one_line() {
         ),
         (&["report", "run.trace", "--format", "html", "--by", "loop"], "--by goes with a session"),
         (&["report", "run.trace", "--machine", "host"], "--machine goes with --format html of a trace"),
-        (&["report", "run.trace", "--format", "html", "--machine", "cray"], "--machine cray: neither host, valgrind"),
+        (
+            &["report", "run.trace", "--format", "html", "--machine", "cray"],
+            "--machine cray: neither host, measured, valgrind",
+        ),
         (&["advise", "session", "--format", "html"], "slimline report --format html session"),
     ];
     for (arguments, line) in cases {

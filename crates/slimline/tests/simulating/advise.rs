@@ -300,5 +300,7 @@ fn what_is_wrong_is_one_line() {
     let run = |arguments: &[&str]| failed(directory.path(), &[&["advise"], arguments].concat());
     assert!(run(&["missing", "--machine", "host"]).contains("--machine goes with a trace"));
     assert!(run(&["run.trace", "--verbose"]).contains("--verbose goes with a session"));
-    assert!(run(&["run.trace", "--machine", "nowhere"]).contains("--machine nowhere: neither host, valgrind"));
+    assert!(
+        run(&["run.trace", "--machine", "nowhere"]).contains("--machine nowhere: neither host, measured, valgrind")
+    );
 }

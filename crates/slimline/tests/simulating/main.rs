@@ -62,6 +62,22 @@ fn both_formats_give_the_published_answer() {
     assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
 }
 
+/// What `machine` prints is the machine that it was asked for; what is measured can be simulated, and is said.
+#[test]
+fn machines_are_written_down() {
+    let directory = tempfile::tempdir().unwrap();
+    fs::write(directory.path().join("good"), LACKEY).unwrap();
+    let written = traced::slimline(directory.path(), &["machine", "valgrind"]);
+    fs::write(directory.path().join("written.toml"), written).unwrap();
+    let of = |machine| traced::slimline(directory.path(), &["simulate", "good", "--machine", machine]);
+    assert_eq!(of("written.toml"), of("valgrind"));
+    let output = simulate(directory.path(), &["good", "--machine", "measured"]);
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.success(), "{said}");
+    assert!(said.starts_with("slimline: measured: L1"), "{said}");
+    assert!(String::from_utf8(output.stdout).unwrap().contains("\nmeasured, "));
+}
+
 #[test]
 fn what_is_wrong_is_one_line() {
     let directory = tempfile::tempdir().unwrap();
@@ -87,7 +103,7 @@ fn what_is_wrong_is_one_line() {
         (&["good", "--from", "din"], "slimline: good: line 2: no label of din"),
         (
             &["good", "--machine", "cray"],
-            "slimline: --machine cray: neither host, valgrind, dinero-i5, pena-sp nor a file",
+            "slimline: --machine cray: neither host, measured, valgrind, dinero-i5, pena-sp nor a file",
         ),
         (
             &["good", "--machine", "wrong.toml"],

@@ -1,0 +1,9 @@
+//! `slimline machine`
+
+use super::print;
+use crate::{cli, machines};
+
+pub(crate) fn run(options: &cli::MachineName) -> anyhow::Result<u8> {
+    print(&machines::machine(&options.name)?.to_toml())?;
+    Ok(0)
+}
