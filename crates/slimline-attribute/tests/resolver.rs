@@ -391,6 +391,9 @@ fn blocks_that_were_not_followed_are_those_of_the_same_code() {
     // The blocks are those alive at one time; of the bytes, those that were touched are more.
     let all = (16 * (40 + 10) + 1, 16 + (10 << 20), true, true);
     assert_eq!([size(1), size(4)], [all, (2, 32, false, false)], "the second one is of the other process");
+    // One large block at a time, and the small ones of both paths; of two of 42 nobody knows.
+    let alive = |row: usize| tables.group(rows[row].group).alive_bytes;
+    assert_eq!([alive(1), alive(4)], [Some((1 << 20) + 2 * 999), None]);
 }
 
 /// An allocator of the program's own cuts blocks out of what `malloc` gave it, or of a static array.

@@ -42,7 +42,7 @@ fn known_bytes(group: &GroupFindings, tables: &Tables) -> Option<u64> {
     let row = tables.group(group.group);
     let is_known =
         row.is_seen_whole(group.share.samples) && !matches!(row.kind, GroupKind::Stack | GroupKind::Unattributed);
-    is_known.then_some(row.bytes)
+    is_known.then_some(row.alive_bytes.unwrap_or(row.bytes))
 }
 
 /// The same of all groups that the subject stands for.

@@ -62,6 +62,8 @@ pub struct Group {
     pub objects: u64,
     /// Their size altogether, in bytes.
     pub bytes: u64,
+    /// Most of these bytes that were alive at one time, where allocations and releases are known.
+    pub alive_bytes: Option<u64>,
     /// Whether `objects` and `bytes` are estimates, from a part of the blocks.
     pub estimated: bool,
     /// Size of each of them, where all have the same; 0 otherwise.
@@ -84,6 +86,7 @@ impl Group {
             element: None,
             objects: 0,
             bytes: 0,
+            alive_bytes: None,
             object_bytes: 0,
             partly_followed: false,
             nameless: None,

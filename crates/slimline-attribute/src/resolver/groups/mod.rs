@@ -229,14 +229,21 @@ impl Groups {
     }
 
     pub(super) fn into_rows(mut self) -> Vec<Group> {
-        for (group, alive) in self.alive.iter().filter(|(_, alive)| alive.counted >= LEAST_COUNTED) {
+        let groups: FxHashSet<GroupId> = self.alive.keys().chain(self.large.keys()).copied().collect();
+        for group in groups {
             let row = &mut self.rows[group.index()];
+            let alive = self.alive.get(&group).copied().unwrap_or_default();
             // Large blocks are not among those counted by path.
-            let (large, large_bytes) = most_alive(self.large.get(group).map_or(&[], |lives| lives));
+            let (large, large_bytes) = most_alive(self.large.get(&group).map_or(&[], |lives| lives));
             let (blocks, bytes) = (alive.blocks.saturating_add(large), alive.bytes.saturating_add(large_bytes));
-            row.estimated = blocks > row.objects || bytes > row.bytes || row.partly_followed;
-            row.objects = row.objects.max(blocks);
-            row.bytes = row.bytes.max(bytes);
+            if alive.counted >= LEAST_COUNTED {
+                row.estimated = blocks > row.objects || bytes > row.bytes || row.partly_followed;
+                row.objects = row.objects.max(blocks);
+                row.bytes = row.bytes.max(bytes);
+            }
+            if alive.counted >= LEAST_COUNTED || !row.partly_followed {
+                row.alive_bytes = Some(bytes.min(row.bytes));
+            }
         }
         self.rows
     }
