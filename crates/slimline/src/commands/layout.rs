@@ -52,6 +52,9 @@ pub(crate) fn run(options: &cli::Layout) -> anyhow::Result<u8> {
     if is_standard_output(&options.order) && is_standard_output(&options.picture) {
         bail!("--order - and --picture -: one of them can be standard output");
     }
+    if let Some(picture) = options.picture.as_deref().filter(|picture| !may_be_svg(picture)) {
+        bail!("--picture {}: what is written is an SVG: have the name end in .svg", picture.display());
+    }
     let other = options.order_from.as_deref().map(|other| other_run(other, options)).transpose()?;
     let trace = ObjectTrace::open(directory, wanted(field))?;
     let (found, graph) = trace.objects(directory, *window)?;
@@ -172,6 +175,11 @@ enum Drawing {
     Dot,
     GraphMl,
     Svg,
+}
+
+/// Whether a picture's name says nothing else.
+fn may_be_svg(path: &Path) -> bool {
+    path.extension().is_none_or(|extension| extension == "svg")
 }
 
 /// By the file's name.

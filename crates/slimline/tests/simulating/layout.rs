@@ -109,6 +109,9 @@ fn a_list_is_put_in_its_order() {
     assert!(said.starts_with("slimline: --order-by goes with --order FILE"), "{said}");
     let said = failed(directory.path(), &[&drawn[..], &["graph.png"]].concat());
     assert!(said.contains("--graph graph.png: the name says how to write it"), "{said}");
+    let said = failed(directory.path(), &["layout", "run.trace", "--picture", "pages.png"]);
+    assert!(said.starts_with("slimline: --picture pages.png: what is written is an SVG"), "{said}");
+    assert!(!directory.path().join("pages.png").exists());
     // The same in every run.
     let again = json(directory.path(), &["layout", "run.trace", "--machine", "pena-sp"]);
     assert_eq!(report, again);
