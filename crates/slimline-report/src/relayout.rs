@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use serde::Serialize;
+use slimline_analyze::declared_layout::LINE_BYTES;
 use slimline_analyze::full_trace::held_values::{Narrower, ROOM};
 use slimline_analyze::full_trace::object_structures::{FieldShape, Hold, StructureShape, Structured, TouchingLine};
 use slimline_analyze::full_trace::objects::{Object, ObjectOrigin};
@@ -450,7 +451,12 @@ fn title(shape: &StructureShape, candidate: &Candidate) -> String {
         Change::Reorder => format!("Reorder {name} as {parts}: {bytes} bytes in the place of {}", shape.bytes),
         Change::Align => {
             let order = if candidate.parts[0].is_sorted() { String::new() } else { format!(" as {parts}") };
-            format!("Align {name}{order} to {bytes} bytes, so that no element crosses into another line than it must")
+            // No other way makes a small one so large.
+            let why = match u64::from(bytes).is_multiple_of(LINE_BYTES) && shape.bytes <= bytes / 2 {
+                true => "each element has lines of its own",
+                false => "no element crosses into another line than it must",
+            };
+            format!("Align {name}{order} to {bytes} bytes, so that {why}")
         }
         Change::Pool => format!("Allocate {name} from a pool, side by side"),
         Change::HotCold => {

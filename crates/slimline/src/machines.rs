@@ -17,11 +17,16 @@ use crate::say;
 /// No description of a machine is longer.
 const MOST_MACHINE_BYTES: u64 = 1 << 20;
 
-/// This machine, one known by name, or one described in a file.
+/// What `--machine` names: this machine, one known by name, or one described in a file.
 pub(crate) fn machine(name: &str) -> anyhow::Result<Machine> {
+    called(name, &format!("--machine {name}"))
+}
+
+/// The same; `what` is what the command line calls it.
+pub(crate) fn called(name: &str, what: &str) -> anyhow::Result<Machine> {
     match name {
-        "host" => return host(),
-        "measured" => return measured(),
+        "host" => return host().with_context(|| what.to_owned()),
+        "measured" => return measured().with_context(|| what.to_owned()),
         _ => {}
     }
     if let Some(machine) = Machine::named(name) {
@@ -29,7 +34,7 @@ pub(crate) fn machine(name: &str) -> anyhow::Result<Machine> {
     }
     let path = Path::new(name);
     if !path.exists() {
-        bail!("--machine {name}: neither host, measured, {} nor a file", NAMES.join(", "));
+        bail!("{what}: neither host, measured, {} nor a file", NAMES.join(", "));
     }
     let content = read_regular(path, MOST_MACHINE_BYTES).with_context(|| name.to_owned())?;
     let text = String::from_utf8(content).ok().with_context(|| format!("{name}: not text"))?;
@@ -49,7 +54,7 @@ pub(crate) fn simulation(machine: &Machine, name: &str, options: &Options) -> an
 }
 
 fn host() -> anyhow::Result<Machine> {
-    description(&slimline_collect::topology()).machine().context("--machine host")
+    Ok(description(&slimline_collect::topology()).machine()?)
 }
 
 /// This machine with what is measured on it, once: whatever asks for it in one call shall have the same.
@@ -60,11 +65,15 @@ fn measured() -> anyhow::Result<Machine> {
     }
     let host = host()?;
     let progress = Progress::of("measuring caches and memory", 0);
-    let Measured { machine, last_level, has_memory } = host.measured().context("--machine measured")?;
+    let Measured { machine, last_level, has_last_latency, has_memory } = host.measured()?;
     drop(progress);
-    let cycles = |cache: &Cache| format!("{} {} cycles", cache.name, cache.latency_cycles);
     let of_data = machine.path(false);
-    let caches: Vec<String> = of_data.iter().map(|&cache| cycles(&machine.caches[cache])).collect();
+    let cycles = |&cache: &usize| {
+        let Cache { name, latency_cycles, .. } = &machine.caches[cache];
+        let usual = if of_data.last() == Some(&cache) && !has_last_latency { "a usual " } else { "" };
+        format!("{name} {usual}{latency_cycles} cycles")
+    };
+    let caches: Vec<String> = of_data.iter().map(cycles).collect();
     let memory = &machine.memories[0];
     let memory = match has_memory {
         true => format!("{} {}", memory.name, memory.latency_cycles[0]),

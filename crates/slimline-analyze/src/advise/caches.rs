@@ -45,6 +45,15 @@ fn known_bytes(group: &GroupFindings, tables: &Tables) -> Option<u64> {
     is_known.then_some(row.alive_bytes.unwrap_or(row.bytes))
 }
 
+/// Said of sizes that are not those which tables tell: of blocks that lived one after the other.
+fn at_one_time(subject: &Subject<'_>) -> &'static str {
+    let is_less = |id: &GroupId| {
+        let row = subject.tables.group(*id);
+        row.alive_bytes.is_some_and(|alive| alive < row.bytes)
+    };
+    if subject.members.iter().any(is_less) { " at one time" } else { "" }
+}
+
 /// The same of all groups that the subject stands for.
 fn own_bytes(subject: &Subject<'_>) -> Option<u64> {
     sum(subject, |group| small_bytes(group, subject.tables, subject.floors))
@@ -71,7 +80,7 @@ pub(super) fn fits(subject: &Subject<'_>) -> Option<String> {
     } else {
         "; its lines are not fetched from far"
     };
-    Some(format!("All of it ({}{others}) fits a core's own caches{apart}.", bytes(own)))
+    Some(format!("All of it ({}{}{others}) fits a core's own caches{apart}.", bytes(own), at_one_time(subject)))
 }
 
 /// The advice for a group that would fit the caches by itself, but does not with the others: how far its lines come is
@@ -106,7 +115,8 @@ pub(super) fn with_last_level(subject: &Subject<'_>, in_use_bytes: Option<u64>, 
         }
         _ => {
             let others = "in which other data that takes time is, too";
-            format!("Alone it ({}) would fit the last-level cache ({}), {others}", bytes(own), bytes(most))
+            let at_one_time = at_one_time(subject);
+            format!("Alone it ({}{at_one_time}) would fit the last-level cache ({}), {others}", bytes(own), bytes(most))
         }
     };
     let why = format!(

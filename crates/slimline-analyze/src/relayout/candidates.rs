@@ -124,7 +124,7 @@ pub fn candidates(
     if structure.is_foreign {
         return Err(Untouchable::Foreign);
     }
-    if structure.fields.len() < 2 {
+    if structure.fields.is_empty() || structure.fields.len() < 2 && !visits.is_shared() {
         return Err(Untouchable::OneField);
     }
     if structure.fields.len() > MOST_FIELDS {
@@ -139,10 +139,13 @@ pub fn candidates(
     }
     let are_in_arrays = visits.in_arrays * 2 > visits.accesses;
     let elements = if are_in_arrays { visits.most_elements } else { objects.count };
-    if elements < LEAST_ELEMENTS {
-        return Err(Untouchable::Few);
-    }
     let of = Of { structure, visits, narrowed: Vec::new() };
+    // Of one field nothing can be moved, and of few elements nothing is worth it, but away from what other threads use.
+    let apart = of.on_lines(visits.is_shared());
+    if structure.fields.len() < 2 || elements < LEAST_ELEMENTS {
+        let why = if structure.fields.len() < 2 { Untouchable::OneField } else { Untouchable::Few };
+        return apart.map(|apart| vec![apart]).ok_or(why);
+    }
     let mut found = Vec::new();
     let order = of.by_use();
     found.extend(of.one(Change::Reorder, &order));
@@ -150,6 +153,7 @@ pub fn candidates(
         found.extend(of.one(Change::Pool, &of.as_declared()));
     }
     found.extend(of.aligned(&of.as_declared(), are_in_arrays));
+    found.extend(apart);
     found.extend(of.aligned(&order, are_in_arrays));
     let narrow = of.narrow(&order);
     found.extend(narrow.shrunk(&order, false));
@@ -393,6 +397,17 @@ impl Of<'_> {
         Some(Candidate { align, ..candidate })
     }
 
+    /// Elements of whole lines, which no other one has a part of, where threads may take lines from each other.
+    fn on_lines(&self, is_shared: bool) -> Option<Candidate> {
+        let (bytes, line) = (self.structure.bytes, LINE_BYTES as u32);
+        if !is_shared || u64::from(bytes) > MOST_ALIGNED_BYTES {
+            return None;
+        }
+        let stride = Some(bytes.next_multiple_of(line));
+        let candidate = self.candidate(Change::Align, vec![self.as_declared()], 1, (stride, false));
+        Some(Candidate { align: LINE_BYTES, ..candidate })
+    }
+
     /// What is used so often at most behind a pointer.
     fn hot_cold(&self, most: u64, is_pool: bool) -> Option<Candidate> {
         let is_cold = |field: &usize| self.used(*field) <= most && !self.is_held(*field);
@@ -463,6 +478,25 @@ pub(super) mod tests {
 
     fn of_change(candidates: &[Candidate], change: Change) -> Vec<&Candidate> {
         candidates.iter().filter(|candidate| candidate.change == change).collect()
+    }
+
+    /// What a thread has of its own, beside what others have.
+    #[test]
+    fn what_threads_take_from_each_other_gets_lines_of_its_own() {
+        let one = structure(8, &[("count", 8)]);
+        let counted = visits(&[(0b1, 4)], true);
+        let few = Objects { count: 4, otherwise: 0 };
+        assert_eq!(candidates(&one, &counted, few), Err(Untouchable::OneField));
+        let found = candidates(&one, &counted.by_several(), few).unwrap();
+        let told: Vec<_> = found.iter().map(|of| (of.change, of.layout.parts()[0].bytes, of.align)).collect();
+        assert_eq!(told, [(Change::Align, 64, 64)]);
+        // Of 72 bytes each has two lines, whether there are few of them or many.
+        let large = structure(72, &[("counts", 64), ("id", 8)]);
+        let on_lines = |objects| {
+            let found = candidates(&large, &visits(&[(0b1, 4), (0b11, 1)], false).by_several(), objects).unwrap();
+            of_change(&found, Change::Align).iter().any(|of| (of.layout.parts()[0].bytes, of.align) == (128, 64))
+        };
+        assert!(on_lines(few) && on_lines(MANY));
     }
 
     #[test]

@@ -36,6 +36,23 @@ pub struct Visits {
     pub in_arrays: u64,
     /// The most elements that one object had, as far as they were accessed.
     pub most_elements: u64,
+    /// Who accessed it.
+    pub(super) users: Users,
+}
+
+/// Threads that access a structure.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Users {
+    first: Option<u32>,
+    are_several: bool,
+    is_stored: bool,
+}
+
+impl Users {
+    fn see(&mut self, access: &Access) {
+        self.are_several |= *self.first.get_or_insert(access.thread) != access.thread;
+        self.is_stored |= access.kind.stores();
+    }
 }
 
 impl Visits {
@@ -44,6 +61,17 @@ impl Visits {
         let mut visits = Self::default();
         patterns.iter().for_each(|(fields, times)| visits.add(*fields, *times));
         visits
+    }
+
+    /// Whether threads may take its lines from each other: several access it, and it is stored to.
+    pub fn is_shared(&self) -> bool {
+        self.users.are_several && self.users.is_stored
+    }
+
+    /// The same, by several threads that store.
+    #[cfg(test)]
+    pub(super) fn by_several(self) -> Self {
+        Self { users: Users { first: Some(0), are_several: true, is_stored: true }, ..self }
     }
 
     /// So many visits that used these fields.
@@ -184,6 +212,7 @@ impl<'a> Visiting<'a> {
         };
         let (shape, visits) = (&self.shapes[structure as usize], &mut self.visits[structure as usize]);
         visits.accesses += 1;
+        visits.users.see(access);
         visits.in_arrays += u64::from(filled == Filled::Array);
         let Some(delta) = access.address.checked_sub(self.starts[access.key as usize]) else { return };
         let end = delta + u64::from(access.bytes.max(1));
@@ -270,6 +299,23 @@ mod tests {
         assert_eq!([visits.used(3), visits.used(14)], [with(1 << 3), with(1 << 14)]);
         let either = with(1 << 3) + with(1 << 5) - with(1 << 3 | 1 << 5);
         assert_eq!(visits.affinity(5, 3), with(1 << 3 | 1 << 5) as f64 / either as f64);
+    }
+
+    #[test]
+    fn several_threads_that_store_share() {
+        let structured = Structured {
+            structures: vec![structure(8, &[("count", 8)])],
+            objects: vec![Some(ObjectStructure { structure: 0, filled: Filled::Array, skipped: 0 })],
+        };
+        let access = |thread, kind| Access { address: 0x1000 + u64::from(thread) * 8, key: 0, bytes: 8, thread, kind };
+        let is_shared = |accesses: &[Access]| {
+            let mut visiting = Visiting::new(&structured, &[0x1000]);
+            visiting.take(accesses);
+            visiting.finish().0[0].is_shared()
+        };
+        assert!(is_shared(&[access(0, AccessKind::Load), access(1, AccessKind::Modify)]));
+        assert!(!is_shared(&[access(0, AccessKind::Load), access(1, AccessKind::Load)]));
+        assert!(!is_shared(&[access(1, AccessKind::Load), access(1, AccessKind::Store)]));
     }
 
     /// Two elements in turn, as to compare them, are a visit each.

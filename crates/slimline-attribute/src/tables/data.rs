@@ -62,7 +62,7 @@ pub struct Group {
     pub objects: u64,
     /// Their size altogether, in bytes.
     pub bytes: u64,
-    /// Most of these bytes that were alive at one time, where allocations and releases are known.
+    /// Most of these bytes that were alive at one time, where all blocks are large, or enough of the others were counted.
     pub alive_bytes: Option<u64>,
     /// Whether `objects` and `bytes` are estimates, from a part of the blocks.
     pub estimated: bool,

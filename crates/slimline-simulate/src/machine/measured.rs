@@ -39,6 +39,8 @@ pub struct Measured {
     pub machine: Machine,
     /// Of the last level: bytes that are to be had, and bytes that the kernel tells. None where no end of them was seen.
     pub last_level: Option<(u64, u64)>,
+    /// Whether the last level's latency was seen; else it is as before, or as that of the one before it.
+    pub has_last_latency: bool,
     /// Whether memory was reached; else its latency is as before.
     pub has_memory: bool,
 }
@@ -76,29 +78,34 @@ impl Machine {
             machine.caches[cache].latency_cycles = rounded(latency);
             before = bytes;
         }
-        let told = self.caches[last].bytes;
+        let Cache { bytes: told, latency_cycles: usual, .. } = self.caches[last];
+        let usual_memory = self.memories[0].latency_cycles.first().copied().unwrap_or(usual);
         let most = (told * 4).clamp(LEAST_MEMORY_BYTES, MOST_BYTES);
         let memory = cycles(most);
         let first = if nearer.is_empty() { told / 2 } else { before * 2 };
         let near = cycles(first.min(told)).max(latency);
         let is_step = memory > near * LEAST_STEP;
-        let has_memory = most > told || is_step;
+        // Without a step all of that was memory, or none: a virtual machine may have more of a last level than its kernel tells.
+        let has_memory = is_step || memory > f64::from(usual).midpoint(f64::from(usual_memory));
         let mut last_level = None;
         if has_memory {
             let mut is_there = |bytes: u64| is_step && cycles(bytes) < near.midpoint(memory);
-            let sizes = (0..).map(|half| (first << (half / 2)) * (2 + half % 2) / 2).take_while(|&bytes| bytes < told);
-            let had = match is_there(told) {
+            let most_had = told.min(most);
+            let sizes =
+                (0..).map(|half| (first << (half / 2)) * (2 + half % 2) / 2).take_while(|&bytes| bytes < most_had);
+            let had = match is_there(most_had) {
                 true => told,
-                false => sizes.take_while(|&bytes| is_there(bytes)).last().unwrap_or(first.min(told)),
+                // No more than what a nearer one has, where even twice that is not there.
+                false => sizes.take_while(|&bytes| is_there(bytes)).last().unwrap_or(before),
             };
             machine.caches[last].bytes = self.whole_sets(last, had);
             last_level = Some((machine.caches[last].bytes, told));
             machine.memories[0].latency_cycles = vec![rounded(memory)];
         }
         // Where there is nothing of it to be had nobody sees how long it takes.
-        if is_step || !has_memory {
-            machine.caches[last].latency_cycles = rounded(near);
-        }
+        let is_seen = is_step || !has_memory;
+        let seen = rounded(if is_seen { near } else { latency });
+        machine.caches[last].latency_cycles = if is_seen { seen } else { usual.max(seen) };
         // Caches of instructions are taken to be as fast as those of data beside them.
         for cache in 0..machine.caches.len() {
             let Cache { holds, level, .. } = self.caches[cache];
@@ -109,7 +116,7 @@ impl Machine {
             }
         }
         machine.check()?;
-        Ok(Measured { machine, last_level, has_memory })
+        Ok(Measured { machine, last_level, has_last_latency: is_seen, has_memory })
     }
 
     /// The most bytes up to these of which a cache with that many ways can be.
@@ -146,18 +153,21 @@ fn cycle_nanoseconds() -> f64 {
 fn load_nanoseconds(bytes: u64, line_bytes: u64) -> f64 {
     let next = chain(bytes, line_bytes);
     let lines = u32::try_from(bytes / line_bytes).unwrap_or(u32::MAX);
-    walk(&next, lines.max(LOADS));
-    let mut walks: Vec<f64> = (0..WALKS).map(|_| walk(&next, LOADS)).collect();
+    // Each walk goes on where the one before ended: what it meets was met longest ago.
+    let (_, mut at) = walk(&next, 0, lines.max(LOADS));
+    let mut walks = [0.0; WALKS];
+    for taken in &mut walks {
+        (*taken, at) = walk(&next, at, LOADS);
+    }
     walks.sort_by(f64::total_cmp);
     walks[WALKS / 2]
 }
 
-/// Follows a chain; nanoseconds a load.
-fn walk(next: &[u32], loads: u32) -> f64 {
+/// Follows a chain from here on; nanoseconds a load, and where it ends.
+fn walk(next: &[u32], from: u32, loads: u32) -> (f64, u32) {
     let start = Instant::now();
-    let at = (0..loads).fold(0, |at, _| next[at as usize]);
-    black_box(at);
-    start.elapsed().as_secs_f64() * 1e9 / f64::from(loads)
+    let at = black_box((0..loads).fold(from, |at, _| next[at as usize]));
+    (start.elapsed().as_secs_f64() * 1e9 / f64::from(loads), at)
 }
 
 /// Lines that lead to each other in a circle: all of a block, then all of another one, in an order by chance. The word at the
@@ -239,8 +249,12 @@ mod tests {
     #[test]
     fn where_others_have_it_all_there_is_as_much_as_was_looked_at() {
         let measured = machine("32 MiB").measured_by(curve(0)).unwrap();
-        assert_eq!(measured.last_level, Some((1 << 20, 32 << 20)));
+        assert_eq!(measured.last_level, Some((512 << 10, 32 << 20)));
         assert_eq!(latencies(&measured.machine), [5, 5, 13, 50, 400]);
+        assert!(!measured.has_last_latency && measured.has_memory);
+        // Less than twice the next one.
+        let small = machine("768 KiB").measured_by(curve(0)).unwrap();
+        assert_eq!(small.last_level, Some((512 << 10, 768 << 10)));
     }
 
     #[test]
@@ -248,6 +262,27 @@ mod tests {
         let measured = machine("512 MiB").measured_by(curve(512 << 20)).unwrap();
         assert_eq!((measured.last_level, measured.has_memory), (None, false));
         assert_eq!(latencies(&measured.machine), [5, 5, 13, 44, 200]);
+    }
+
+    /// A virtual machine's kernel tells of 32 MiB where there are hundreds.
+    #[test]
+    fn more_than_is_told_hides_memory() {
+        let measured = machine("32 MiB").measured_by(curve(512 << 20)).unwrap();
+        assert_eq!((measured.last_level, measured.has_memory), (None, false));
+        assert_eq!(latencies(&measured.machine), [5, 5, 13, 44, 200]);
+        // Nearer ones that take longer than usual leave none behind them that takes less.
+        let slow = machine("32 MiB").measured_by(|bytes| if bytes <= 1 << 19 { 60.0 } else { 80.0 }).unwrap();
+        assert_eq!((latencies(&slow.machine), slow.has_memory), (vec![60, 60, 60, 80, 200], false));
+        let none = machine("32 MiB").measured_by(|bytes| if bytes <= 1 << 19 { 60.0 } else { 400.0 }).unwrap();
+        assert_eq!(latencies(&none.machine), [60, 60, 60, 60, 400]);
+    }
+
+    #[test]
+    fn walks_go_on_where_they_ended() {
+        let next = chain(1 << 16, 64);
+        let (_, at) = walk(&next, 0, 1000);
+        let (_, end) = walk(&next, at, 24);
+        assert!(at != 0 && end == 0, "{at} {end}");
     }
 
     #[test]

@@ -37,7 +37,7 @@ impl Misses {
         self.total() - self.cold - self.coherence_true - self.coherence_false
     }
 
-    /// One of a line that was replaced, or never there.
+    /// One that is in no class, or cold.
     #[inline(always)]
     pub(super) fn count(&mut self, kind: Reference, is_cold: bool) {
         match kind {
@@ -275,14 +275,9 @@ impl Counters {
 
     pub(super) fn miss(&mut self, key: u32, cache: usize, kind: Reference, class: Class) {
         let misses = &mut self.misses[key as usize * self.caches + cache];
-        match kind {
-            Reference::Load => misses.loads += 1,
-            Reference::Store => misses.stores += 1,
-            Reference::Fetch => misses.fetches += 1,
-        }
+        misses.count(kind, class == Class::Cold);
         match class {
-            Class::Cold => misses.cold += 1,
-            Class::Replaced => {}
+            Class::Cold | Class::Replaced => {}
             Class::Capacity => misses.capacity += 1,
             Class::Conflict => misses.conflict += 1,
             Class::CoherenceTrue => misses.coherence_true += 1,

@@ -55,7 +55,7 @@ prop_compose! {
 }
 
 fn caches(cores: u32, line_bytes: u32) -> impl Strategy<Value = Vec<Cache>> {
-    (1..4_u8, any::<bool>(), proptest::collection::vec(0..2_u32, 3)).prop_flat_map(move |(levels, split, wider)| {
+    (1..6_u8, any::<bool>(), proptest::collection::vec(0..2_u32, 5)).prop_flat_map(move |(levels, split, wider)| {
         let mut of = 1;
         let mut caches = Vec::new();
         for (level, wider) in (1..=levels).zip(wider) {

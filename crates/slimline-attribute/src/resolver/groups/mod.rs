@@ -234,14 +234,16 @@ impl Groups {
             let row = &mut self.rows[group.index()];
             let alive = self.alive.get(&group).copied().unwrap_or_default();
             // Large blocks are not among those counted by path.
-            let (large, large_bytes) = most_alive(self.large.get(&group).map_or(&[], |lives| lives));
+            let lives = self.large.get(&group).map_or(&[][..], Vec::as_slice);
+            let (large, large_bytes) = most_alive(lives);
             let (blocks, bytes) = (alive.blocks.saturating_add(large), alive.bytes.saturating_add(large_bytes));
             if alive.counted >= LEAST_COUNTED {
                 row.estimated = blocks > row.objects || bytes > row.bytes || row.partly_followed;
                 row.objects = row.objects.max(blocks);
                 row.bytes = row.bytes.max(bytes);
             }
-            if alive.counted >= LEAST_COUNTED || !row.partly_followed {
+            let are_all_large = alive.counted == 0 && row.objects <= lives.len() as u64;
+            if alive.counted >= LEAST_COUNTED || are_all_large {
                 row.alive_bytes = Some(bytes.min(row.bytes));
             }
         }
