@@ -22,7 +22,8 @@ use slimline_trace::stream::order::{Piece, StreamKey, in_order};
 use slimline_trace::stream::pages::touched_pages;
 use slimline_trace::stream::recording::ChunkPages;
 
-use super::{Accesses, Ended, addresses_of, killed, unknown};
+use super::recorded::addresses_of;
+use super::{Accesses, Ended, killed, unknown};
 use crate::cli::AccessInput;
 use crate::collectors::{collector, why_untraced};
 use crate::disk::Disk;
