@@ -81,6 +81,11 @@ pub(crate) fn read(input: &AccessInput, consumer: &mut dyn Consumer) -> anyhow::
     attributed(input, AttributedAccesses::new(), consumer)
 }
 
+/// The same of a recorded trace.
+pub(crate) fn read_whole(trace: &RecordedTrace, consumer: &mut dyn Consumer) -> anyhow::Result<Accesses> {
+    recorded::read(trace, AttributedAccesses::new(), consumer)
+}
+
 /// The same of a trace that tells data, and each access with the part of it where it is, of so many bytes or more.
 pub(crate) fn read_with_parts(
     input: &AccessInput,
