@@ -1,5 +1,6 @@
 //! Recorded traces, which are read once for all that need no more than their records.
 
+use std::collections::BTreeSet;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
@@ -103,7 +104,16 @@ impl RecordedTrace {
             command: self.recording.info().command.clone(),
             threads: Some(threads),
             missing,
+            modules: self.recording.objects().iter().map(|object| object.path.clone()).collect(),
+            directories: directories(self.program()),
             ..AccessTrace::default()
         }
     }
+}
+
+/// Directories in which a program's code was compiled, each once.
+pub(crate) fn directories(program: &Program) -> Vec<String> {
+    let directories: BTreeSet<&str> =
+        program.modules().iter().map(|(_, module)| module.name(module.directory)).collect();
+    directories.into_iter().filter(|directory| !directory.is_empty()).map(str::to_owned).collect()
 }

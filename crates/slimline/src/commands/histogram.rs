@@ -5,12 +5,12 @@ use std::ops::Range;
 use anyhow::bail;
 use slimline_analyze::origins::Origins;
 use slimline_report::histogram::HistogramReport;
-use slimline_report::html::{self, Finding};
+use slimline_report::html::Finding;
 use slimline_report::{svg, text};
 use slimline_simulate::extents::Extents;
 use slimline_simulate::simulation::{Options, Outcome};
 
-use super::{ReportPlace, say_missing};
+use super::{ReportPlace, print_page, say_missing};
 use crate::accesses::{self, Accesses};
 use crate::cli::{self, PictureFormat};
 use crate::machines::{machine, simulation};
@@ -48,7 +48,7 @@ fn shown(
         PictureFormat::Json => out = report.json(),
         PictureFormat::Csv => out = report.csv(),
         PictureFormat::Svg => svg::svg(&mut out, report, options.rows)?,
-        PictureFormat::Html => html::trace(&mut out, &report.trace, None, &[Finding::Extents(report)])?,
+        PictureFormat::Html => return print_page(place, (&report.trace, Finding::Extents(report))),
     }
     if matches!(options.format, PictureFormat::Csv | PictureFormat::Svg) {
         // These have no place for it.

@@ -27,6 +27,7 @@ use crate::machines::{machine, simulation};
 use crate::object_trace::ObjectReader;
 use crate::recorded::{Reader, RecordedTrace};
 use crate::relayouts::{Search, Survey};
+use crate::sources;
 
 /// Bytes of parts that data is cut at, for histograms and for placing it: what these commands take where they are not told.
 const HISTOGRAM_PART: NonZeroU64 = NonZeroU64::new(64).unwrap();
@@ -57,7 +58,7 @@ pub(super) fn page(directory: &Path, machine_name: &str, callers: bool) -> anyho
         ..AccessTrace::default()
     };
     let mut page = String::new();
-    html::trace(&mut page, &of_trace, Some(&counts), &findings)?;
+    html::trace(&mut page, &of_trace, Some(&counts), &findings, &sources::of_trace(&findings))?;
     Ok(page)
 }
 
