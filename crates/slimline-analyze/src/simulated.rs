@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 
 use slimline_simulate::simulation::{Counts, Outcome};
 
-use crate::origins::{By, Origins};
+use crate::origins::{By, Origin, Origins};
 
 /// One row of a machine's counts.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,6 +32,29 @@ pub fn offenders(outcome: &Outcome, origins: &Origins) -> Vec<SimulatedRow<(u32,
     rows.sort_by_cached_key(|row| {
         Reverse(path.iter().rev().map(|&cache| row.counts.misses[cache].total()).collect::<Vec<_>>())
     });
+    rows
+}
+
+/// What a line of code does to a field of data: numbers as [`Origins::number`] gives them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Use {
+    /// The line.
+    pub line: u32,
+    /// Its function.
+    pub function: u32,
+    /// The data.
+    pub data: u32,
+    /// Type and member.
+    pub field: u32,
+}
+
+/// Which lines use which fields of which data, most cycles first.
+pub fn uses(outcome: &Outcome, origins: &Origins) -> Vec<SimulatedRow<Use>> {
+    let mut rows = sums(outcome, origins, |key| {
+        let Origin { line, function, data, field, .. } = origins.of(key);
+        Use { line, function, data, field }
+    });
+    rows.sort_by_key(|row| Reverse((row.counts.cycles, row.counts.accesses())));
     rows
 }
 

@@ -11,7 +11,7 @@ use slimline_analyze::full_trace::objects::{Object, ObjectOrigin};
 use slimline_analyze::relayout::candidates::{Candidate, Untouchable};
 use slimline_analyze::relayout::search::{Searched, Tried};
 use slimline_analyze::relayout::ties::{Reliance, Tie};
-use slimline_analyze::relayout::visits::Visits;
+use slimline_analyze::relayout::visits::{MOST_FIELDS, Visits};
 use slimline_analyze::relayout::{Taken, TimeRatio, WORTH_IT, definitions, narrower_type};
 use slimline_attribute::tables::Language;
 use slimline_simulate::machine::Machine;
@@ -19,7 +19,7 @@ use slimline_simulate::relaid::{Part, StructureLayout};
 
 use crate::full_trace::{bounds, known};
 use crate::simulation::AccessTrace;
-use crate::view::{NewLayout, PlacedField};
+use crate::view::{Affinity, NewLayout, PlacedField};
 
 /// Version of the JSON. 1: the first.
 pub const RELAYOUT_SCHEMA: u32 = 1;
@@ -165,6 +165,8 @@ pub struct StructureRow {
     pub visits: u64,
     /// Which fields a visit uses, most frequent first.
     pub patterns: Vec<PatternRow>,
+    /// Offsets of fields that visits use together, and how much, strongest first: of the visits that use either, those that use both.
+    pub affinity: Vec<Affinity>,
     /// What is advised; none where it should be left alone.
     pub advice: Option<AdvisedRow>,
     /// Why it should be left alone, in words.
@@ -387,11 +389,22 @@ fn row(facts: &Facts<'_>, (searched, ties): (&Searched, &Option<Vec<(String, Tie
         allocated_at,
         fields: shape.fields.iter().enumerate().map(field).collect(),
         visits: all,
+        affinity: affinity(shape, visits),
         patterns: patterns.map(|(fields, count)| PatternRow { fields: names(fields), share: part(count) }).collect(),
         reason: advice.is_none().then(|| reason(searched, before)),
         advice,
         tried: searched.tried.iter().map(tried).collect(),
     }
+}
+
+fn affinity(shape: &StructureShape, visits: &Visits) -> Vec<Affinity> {
+    let told = &shape.fields[..shape.fields.len().min(MOST_FIELDS)];
+    let offset = |field: usize| u64::from(told[field].offset);
+    let pairs = (0..told.len()).flat_map(|b| (0..b).map(move |a| (a, b)));
+    let affinity = pairs.map(|(a, b)| Affinity { a: offset(a), b: offset(b), value: visits.affinity(a, b) });
+    let mut affinity: Vec<Affinity> = affinity.filter(|pair| pair.value > 0.0).collect();
+    affinity.sort_by(|a, b| b.value.total_cmp(&a.value));
+    affinity
 }
 
 /// Bytes of a structure's objects, and where most of these are allocated.

@@ -1,8 +1,10 @@
 //! What simulated machines did to a trace, as `slimline simulate` shows it.
 
+use std::collections::HashMap;
+
 use serde::Serialize;
 use slimline_analyze::origins::{By, Data, DataKind, Origins};
-use slimline_analyze::simulated::{offenders, rows};
+use slimline_analyze::simulated::{offenders, rows, uses};
 use slimline_simulate::machine::Holds;
 use slimline_simulate::simulation::{Counts, Events, Misses, Options, Outcome};
 use slimline_trace::stream::pages::HomesInfo;
@@ -39,6 +41,12 @@ pub struct AccessTrace {
     /// What came of asking the kernel where pages are; none where nobody asked.
     #[serde(skip)]
     pub homes: Option<HomesInfo>,
+    /// Paths of the program and libraries whose code it is of, where the trace tells them.
+    #[serde(skip)]
+    pub modules: Vec<String>,
+    /// Directories that names of source files may be relative to: those that compilers ran in.
+    #[serde(skip)]
+    pub directories: Vec<String>,
 }
 
 /// What one machine did.
@@ -91,6 +99,8 @@ pub struct Breakdowns {
     pub threads: Vec<SimulatedRow>,
     /// By variable and line, most misses of the farthest cache first.
     pub offenders: Vec<Offender>,
+    /// By line, data and field, most cycles first.
+    pub uses: Vec<UseRow>,
 }
 
 /// What a machine did for one thing.
@@ -195,6 +205,27 @@ pub struct Offender {
     pub misses: Vec<u64>,
     /// Lines that each wrote farther after these stores had changed them.
     pub write_backs: Vec<u64>,
+}
+
+/// What a line does to a field of data.
+#[derive(Clone, Debug, Serialize)]
+pub struct UseRow {
+    /// File; none where it is not known.
+    pub file: Option<String>,
+    /// Line.
+    pub line: Option<u32>,
+    /// Function.
+    pub function: Option<String>,
+    /// Which of [`Breakdowns::data`], from 0.
+    pub data: u32,
+    /// Type and member.
+    pub field: Option<String>,
+    /// Of the machine's cycles.
+    pub share: f64,
+    /// Loads and stores.
+    pub accesses: u64,
+    /// Misses of each cache that holds data, nearest first.
+    pub misses: Vec<u64>,
 }
 
 /// What caches of a kind did, together.
@@ -448,7 +479,9 @@ fn breakdowns(outcome: &Outcome, origins: &Origins, asked: &Options) -> Breakdow
         };
         rows(outcome, origins, by).iter().map(row).collect()
     };
-    let data = rows(outcome, origins, By::Data).into_iter().map(|row| {
+    let of_data = rows(outcome, origins, By::Data);
+    let places: HashMap<u32, u32> = of_data.iter().map(|row| row.of).zip(0..).collect();
+    let data = of_data.into_iter().map(|row| {
         let data = &origins.data()[row.of as usize];
         SimulatedRow {
             name: known(&data.name),
@@ -477,7 +510,21 @@ fn breakdowns(outcome: &Outcome, origins: &Origins, asked: &Options) -> Breakdow
             write_backs: path.iter().map(|&cache| row.counts.write_backs[cache]).collect(),
         }
     });
+    let uses = uses(outcome, origins).into_iter().map(|row| {
+        let (file, line) = file_and_line(origins.name(row.of.line));
+        UseRow {
+            file,
+            line,
+            function: known(origins.name(row.of.function)),
+            data: places[&row.of.data],
+            field: known(origins.name(row.of.field)),
+            share: if total.cycles == 0 { 0.0 } else { row.counts.cycles as f64 / total.cycles as f64 },
+            accesses: row.counts.accesses(),
+            misses: path.iter().map(|&cache| row.counts.misses[cache].total()).collect(),
+        }
+    });
     Breakdowns {
+        uses: uses.collect(),
         data: data.collect(),
         fields: named(By::Field),
         functions: named(By::Function),

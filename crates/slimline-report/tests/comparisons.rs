@@ -5,6 +5,7 @@ mod art;
 
 use art::art;
 use slimline_analyze::comparison::gate::Allowed;
+use slimline_analyze::comparison::layouts::{DeclaredField, DeclaredType, Figures};
 use slimline_report::comparison::{Check, Comparison, Snapshot, junit, sarif};
 use slimline_report::declared_layouts::{LayoutOrder, LayoutsFile, LayoutsReport, TypeFilter, TypeLayout};
 use slimline_report::text::{self, Limits, WIDTH};
@@ -80,6 +81,54 @@ fn a_report_that_was_kept_tells_what_it_told() {
 
 fn report_of(report: &Report) -> Snapshot {
     Snapshot::of_report(report)
+}
+
+/// What `simulate` tells of a trace whose data is of one type, with the types that the trace declares.
+fn traced(function: &str, name: &str, share_of_x: f64) -> Snapshot {
+    let misses = serde_json::json!([{ "name": "L1", "misses": 10 }]);
+    let simulated = serde_json::json!({ "schema": 1, "machines": [{
+        "name": "small", "loads": 100, "stores": 0, "caches": misses,
+        "by": {
+            "data": [{
+                "name": name, "kind": "heap", "type": "body", "share": 1.0, "caches": misses,
+                "allocated_at": { "function": function, "file": "sky.c", "line": 7 },
+            }],
+            "uses": [
+                { "data": 0, "field": "body.x", "share": share_of_x },
+                { "data": 0, "field": "body.y", "share": 1.0 - share_of_x },
+            ],
+        },
+    }] });
+    let field = |path: &str, offset| DeclaredField { path: path.to_owned(), offset, bytes: 8, heat: 0.0 };
+    let body = DeclaredType {
+        name: "body".to_owned(),
+        figures: Figures { bytes: 16, lines: 1, ..Figures::default() },
+        fields: vec![field("x", 0), field("y", 8)],
+        ..DeclaredType::default()
+    };
+    Snapshot::of_json(&simulated.to_string()).unwrap().with_types(vec![body])
+}
+
+/// Nothing of them is by chance, and data of another name and function is what it was.
+#[test]
+fn traces_are_compared_by_all_accesses() {
+    let (old, new) = (traced("make", "bodies", 0.5), traced("make_all", "stars", 0.75));
+    let heat: Vec<f64> = old.types.as_ref().unwrap()[0].fields.iter().map(|field| field.heat).collect();
+    assert_eq!(heat, [0.5, 0.5]);
+    let comparison = Comparison::of(("old.trace".into(), &old), ("new.trace".into(), &new)).unwrap();
+    let mut out = String::new();
+    text::comparison(&mut out, &comparison, Limits::default()).unwrap();
+    let out = plain(&out);
+    for told in ["SHARES of the cycles, of all accesses", "+25.0", "KNOWN AGAIN", "stars (make_all) was bodies (make)"]
+    {
+        assert!(out.contains(told), "{told}: {out}");
+    }
+    assert!(!out.contains("run only") && !out.contains("beyond chance"), "{out}");
+    let check = Check::of(&comparison, &Allowed::default(), &[]);
+    let told: Vec<String> = check.regressions.iter().map(|regression| check.message(regression)).collect();
+    assert_eq!(told, ["stars.x (make_all): 75.0 % of the cycles, was 50.0 %: +25.0 points"]);
+    // Of a session types are called otherwise, and shares are of other things.
+    assert!(Comparison::of(("a".into(), &old), ("b".into(), &report_of(&art()))).is_err());
 }
 
 fn layouts() -> LayoutsReport {

@@ -90,6 +90,16 @@ pub struct Located<'a> {
     pub thread: Option<(u32, u32)>,
 }
 
+impl<C: Consumer + ?Sized> Consumer for &mut C {
+    fn take(&mut self, accesses: &[Access]) {
+        (**self).take(accesses);
+    }
+
+    fn locate(&mut self, located: &Located<'_>) {
+        (**self).locate(located);
+    }
+}
+
 impl<C: Consumer> Consumer for Vec<C> {
     fn take(&mut self, accesses: &[Access]) {
         self.iter_mut().for_each(|consumer| consumer.take(accesses));

@@ -4,35 +4,28 @@ mod addresses;
 mod exported;
 mod keys;
 mod live;
+mod recorded;
 mod table;
 
-use std::collections::HashMap;
 use std::io::ErrorKind;
 use std::num::NonZeroU64;
-use std::path::Path;
 
 use anyhow::{Context, bail};
-use slimline_analyze::full_trace::TraceBatch;
-use slimline_analyze::full_trace::attributed::{AttributedAccesses, address_space, own_address};
+use slimline_analyze::full_trace::attributed::AttributedAccesses;
 use slimline_analyze::full_trace::unseen::Unseen;
 use slimline_analyze::origins::Origins;
 use slimline_collect::{TraceOutcome, is_drmemtrace};
 use slimline_report::full_trace::{ProgramEnd, UNKNOWN_FREES, untraced};
 use slimline_report::simulation::AccessTrace;
-use slimline_simulate::access::{Access, Consumer, Located};
-use slimline_simulate::interleave::Interleaver;
+use slimline_simulate::access::Consumer;
 use slimline_trace::session::End;
-use slimline_trace::stream::decode::{Decoder, Program};
-use slimline_trace::stream::is_a_thread_s;
-use slimline_trace::stream::order::StreamKey;
-use slimline_trace::stream::pages::{ChunkHomes, PAGE_BYTES};
-use slimline_trace::stream::recording::Recording;
+use slimline_trace::stream::decode::Program;
 
 pub(crate) use self::exported::{ACCESSES, KEYS};
+pub(crate) use self::recorded::AttributedReader;
 use crate::cli::AccessInput;
 use crate::collectors::check_unasked;
-use crate::progress::read_in_order;
-use crate::tracing::{not_recorded, program_of, undecoded, unordered, why_nothing};
+use crate::recorded::RecordedTrace;
 use crate::{is_broken_pipe, say};
 
 /// What was read.
@@ -88,6 +81,11 @@ pub(crate) fn read(input: &AccessInput, consumer: &mut dyn Consumer) -> anyhow::
     attributed(input, AttributedAccesses::new(), consumer)
 }
 
+/// The same of a recorded trace.
+pub(crate) fn read_whole(trace: &RecordedTrace, consumer: &mut dyn Consumer) -> anyhow::Result<Accesses> {
+    recorded::read(trace, AttributedAccesses::new(), consumer)
+}
+
 /// The same of a trace that tells data, and each access with the part of it where it is, of so many bytes or more.
 pub(crate) fn read_with_parts(
     input: &AccessInput,
@@ -136,131 +134,19 @@ fn attributed(
         live::read(input, accesses, consumer)
     } else {
         check_unasked(&input.collecting, "a trace")?;
-        recorded(input.trace(), accesses, consumer)
+        recorded::read(&RecordedTrace::open(input.trace())?, accesses, consumer)
     }
-}
-
-fn recorded(
-    directory: &Path,
-    mut accesses: AttributedAccesses,
-    consumer: &mut dyn Consumer,
-) -> anyhow::Result<Accesses> {
-    let recording = Recording::open(directory)?;
-    let mut trace = AccessTrace {
-        file: directory.display().to_string(),
-        format: "trace",
-        command: recording.info().command.clone(),
-        homes: recording.info().homes.clone(),
-        ..AccessTrace::default()
-    };
-    let (program, missing_code) = program_of(&recording);
-    trace.missing.extend(missing_code);
-    let program = program.program();
-    let mut decoder = Decoder::new();
-    // Whose data it is needs the order of causes; which lines threads take from each other, that of time.
-    let (mut interleaver, mut stretch) = (Interleaver::new(consumer), Vec::new());
-    let homes = RecordedHomes::of(&recording);
-    let accesses_memory = |(_, stream): &&StreamKey| is_a_thread_s(*stream);
-    let is_alone = recording.streams().iter().filter(accesses_memory).count() == 1;
-    homes.begin(&mut interleaver);
-    let stamps_back = read_in_order(&recording, (program, &mut decoder), |stream, piece, range| {
-        if range.start == 0
-            && let Some(told) = homes.of_chunk(stream, piece.sequence)
-        {
-            let thread = told.thread_node.map(|node| (accesses.thread(stream.0, piece.tid), node));
-            interleaver.locate(&Located { pages: &addresses_of(told), thread, ..Located::default() });
-        }
-        for (since, until, range) in piece.stretches(range) {
-            let batch = TraceBatch::of(stream, piece, range);
-            let mut many = |accesses: &mut Vec<Access>| {
-                if is_alone {
-                    interleaver.alone(accesses);
-                }
-            };
-            accesses.update(program, &batch, &mut stretch, &mut many);
-            match is_alone {
-                true => interleaver.alone(&mut stretch),
-                false => interleaver.stretch(stream, since, until, &mut stretch),
-            }
-        }
-    })?;
-    let overlap = interleaver.finish();
-    trace.missing.extend(unordered(stamps_back));
-    let unknown = (accesses.unseen(), accesses.unknown_frees());
-    trace.missing.extend(missing(&recording, (program, &decoder), unknown));
-    let origins = accesses.origins(program);
-    if origins.is_empty() {
-        let why = why_nothing(&recording, "the program's instrumented code made none");
-        bail!("{}: {why}", directory.display());
-    }
-    trace.threads = Some(origins.threads().len() as u64);
-    let pids = recording.info().processes.iter().map(|process| (process.number, process.pid)).collect();
-    Ok(Accesses { trace, origins, overlap, pids, ended: Ended(None) })
-}
-
-/// Where a recorded trace's pages and threads were.
-struct RecordedHomes<'a> {
-    /// Nodes of the machine; none where nobody asked.
-    nodes: Option<&'a [u32]>,
-    /// By stream, and number of the chunk.
-    chunks: HashMap<(StreamKey, u64), &'a ChunkHomes>,
-    /// Each page where it was first known to be: what is asked for is told with the chunk that was read first, which is not the one
-    /// whose accesses come first.
-    first: Vec<(u64, u32)>,
-}
-
-impl<'a> RecordedHomes<'a> {
-    fn of(recording: &'a Recording) -> Self {
-        let (mut chunks, mut first) = (HashMap::new(), HashMap::new());
-        for homes in recording.homes() {
-            chunks.insert(((homes.process, homes.stream), homes.sequence), homes);
-            for (page, node) in addresses_of(homes) {
-                first.entry(page).or_insert(node);
-            }
-        }
-        let nodes = recording.info().homes.as_ref().map(|homes| homes.nodes.as_slice());
-        Self { nodes, chunks, first: first.into_iter().collect() }
-    }
-
-    fn begin(&self, interleaver: &mut Interleaver<'_>) {
-        if let Some(nodes) = self.nodes {
-            interleaver.locate(&Located { nodes, pages: &self.first, thread: None });
-        }
-    }
-
-    fn of_chunk(&self, stream: StreamKey, sequence: u64) -> Option<&'a ChunkHomes> {
-        self.chunks.get(&(stream, sequence)).copied()
-    }
-}
-
-/// Pages by their addresses, as accesses have them, and their nodes.
-fn addresses_of(homes: &ChunkHomes) -> Vec<(u64, u32)> {
-    let space = address_space(homes.process);
-    homes.pages.iter().map(|&(page, node)| (own_address(page.wrapping_mul(PAGE_BYTES)) ^ space, node)).collect()
-}
-
-/// What is missing of a recorded trace, in words.
-pub(crate) fn missing(
-    recording: &Recording,
-    (program, decoder): (&Program, &Decoder),
-    (unseen, unknown_frees): (&Unseen, u64),
-) -> Vec<String> {
-    let mut missing = Vec::from_iter(recording.info().end.and_then(killed));
-    missing.extend(not_recorded(recording));
-    missing.extend(undecoded(decoder));
-    missing.extend(unknown(program, unseen, unknown_frees));
-    missing
 }
 
 /// What a program has not done as a signal ended it, in words.
-fn killed(end: End) -> Option<String> {
+pub(crate) fn killed(end: End) -> Option<String> {
     let ProgramEnd { signal, signal_name, .. } = ProgramEnd::of(end)?;
     let name = signal_name.map_or_else(String::new, |name| format!("{name}, "));
     Some(format!("what the program would have done, had it not been killed by {name}signal {}", signal?))
 }
 
 /// What is not known of the accesses, in words.
-fn unknown(program: &Program, unseen: &Unseen, unknown_frees: u64) -> Vec<String> {
+pub(crate) fn unknown(program: &Program, unseen: &Unseen, unknown_frees: u64) -> Vec<String> {
     let mut missing = Vec::from_iter(untraced(&unseen.untraced(program)));
     const OVERSIZED: [&str; 2] = [
         "copy or fill of more than 64 GiB: the trace is damaged",
@@ -289,6 +175,7 @@ fn must_be_there(input: &AccessInput) -> anyhow::Result<()> {
 #[cfg(test)]
 mod tests {
     use std::io;
+    use std::path::Path;
 
     use slimline_collect::{Event, NumaKernel, PageHomes, Process, ProcessEnd, ProcessLosses, TopologyNode, TraceSink};
     use slimline_simulate::locality::{HomesOf, Locality};
@@ -386,7 +273,8 @@ mod tests {
         let machine = machine.unwrap();
         let found = |directory: &Path| {
             let mut locality = Locality::new(&machine).unwrap();
-            let read = recorded(directory, AttributedAccesses::new(), &mut locality).unwrap();
+            let trace = RecordedTrace::open(directory).unwrap();
+            let read = recorded::read(&trace, AttributedAccesses::new(), &mut locality).unwrap();
             (locality.finish().unwrap(), read.trace)
         };
         let node = |number| TopologyNode { number, cpus: vec![number], bytes: 1 << 30, distances: vec![10, 20] };

@@ -5,6 +5,7 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow, bail, ensure};
+use slimline_analyze::comparison::traced;
 use slimline_report::comparison::{Comparison, Snapshot};
 use slimline_report::declared_layouts::{LayoutOrder, TypeFilter};
 use slimline_report::simulation::SimulationReport;
@@ -13,10 +14,10 @@ use slimline_trace::regular_file::read_regular;
 use slimline_trace::stream::recording::is_recording;
 
 use crate::accesses;
-use crate::cli::AccessInput;
 use crate::declared_layouts;
 use crate::machines::{machine, simulation};
 use crate::pipeline;
+use crate::recorded::RecordedTrace;
 
 /// No JSON of slimline's that anybody keeps is larger.
 const MOST_JSON_BYTES: u64 = 1 << 30;
@@ -88,9 +89,12 @@ impl Side {
             Self::Trace => {
                 let options = Options::default();
                 let mut simulations = vec![simulation(&machine(machine_name)?, machine_name, &options)?];
-                let read = accesses::read(&AccessInput::written(path, false), &mut simulations)?;
+                let trace = RecordedTrace::open(path)?;
+                let read = accesses::read_whole(&trace, &mut simulations)?;
                 let outcomes: Vec<_> = simulations.into_iter().map(|simulation| simulation.finish()).collect();
-                from_json(&SimulationReport::new(read.trace, &outcomes, &read.origins, &options).json())
+                let simulated =
+                    from_json(&SimulationReport::new(read.trace, &outcomes, &read.origins, &options).json())?;
+                Ok(simulated.with_types(traced::types(trace.program())))
             }
         }
     }

@@ -17,6 +17,7 @@ mod object_trace;
 mod patching;
 mod pipeline;
 mod progress;
+mod recorded;
 mod region_data;
 mod region_profiles;
 mod relayouts;

@@ -1,7 +1,5 @@
 //! Recorded traces as graphs of objects that are accessed next to each other, and replayed with objects elsewhere.
 
-use std::path::Path;
-
 use anyhow::anyhow;
 use slimline_analyze::full_trace::object_fields::Fields;
 use slimline_analyze::full_trace::objects::{Object, ObjectOrigin};
@@ -18,7 +16,6 @@ use slimline_simulate::machine::Machine;
 use slimline_simulate::relocated::{Relocated, Steps, is_object};
 use slimline_simulate::simulation::{Options, Outcome, Simulation};
 use slimline_simulate::spread::on_threads;
-use slimline_trace::stream::decode::Decoder;
 
 use crate::machines::simulation;
 use crate::object_trace::ObjectTrace;
@@ -101,9 +98,9 @@ impl Objects {
 
 impl ObjectTrace {
     /// Its objects, and the graph of those that one thread accesses within the window.
-    pub(crate) fn objects(&self, directory: &Path, window: u16) -> anyhow::Result<(Objects, Graph)> {
+    pub(crate) fn objects(&self, window: u16) -> anyhow::Result<(Objects, Graph)> {
         let mut building = Building::new(window);
-        let (found, trace) = self.read_first(directory, &mut building, |building| building.accesses)?;
+        let (found, trace) = self.read_first(&mut building, |building| building.accesses)?;
         let origins = found.origins(self.program());
         let (objects, fields) = found.into_objects_with_fields(self.program());
         let Building { graph, first_accesses, .. } = building;
@@ -115,7 +112,7 @@ impl ObjectTrace {
     pub(crate) fn graph_of(&self, is_wanted: Vec<bool>, window: u16) -> anyhow::Result<Graph> {
         let graph = GraphBuilder::with_nodes(window.into(), is_wanted.len() as u32);
         let mut building = Building { graph, is_wanted: Some(is_wanted), ..Building::new(window) };
-        self.read(&mut Decoder::new(), &mut building)?;
+        self.read(&mut building)?;
         Ok(building.graph.finish())
     }
 
@@ -140,7 +137,7 @@ impl ObjectTrace {
         for moves in all {
             replaying.push(Relocated::new(simulation(machine, name, &Options::default())?, moves));
         }
-        let (replayed, read) = on_threads(replaying, |replaying| self.read(&mut Decoder::new(), replaying));
+        let (replayed, read) = on_threads(replaying, |replaying| self.read(replaying));
         read?;
         let outcomes = replayed.into_iter().map(|relocated| {
             let (simulation, steps) = relocated.finish();

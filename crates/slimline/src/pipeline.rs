@@ -110,7 +110,7 @@ pub(crate) fn sharing(session: &Session, line_bytes: u32) -> anyhow::Result<(Acc
         command: info.command.clone(),
         threads: Some(found.evidence.threads),
         missing,
-        homes: None,
+        ..AccessTrace::default()
     };
     Ok((trace, found))
 }

@@ -2,11 +2,12 @@
 
 use std::collections::BTreeSet;
 use std::env;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, anyhow};
 use slimline_analyze::full_trace::object_structures::{Filled, Structured, TouchingLine};
-use slimline_analyze::full_trace::objects::Object;
+use slimline_analyze::full_trace::objects::{Object, ObjectOrigin};
 use slimline_analyze::relayout::addresses::{TooLarge, relayout};
 use slimline_analyze::relayout::candidates::{Candidate, Objects, candidates};
 use slimline_analyze::relayout::plain_name;
@@ -15,6 +16,7 @@ use slimline_analyze::relayout::ties::{Tie, ties};
 use slimline_analyze::relayout::visits::{Visiting, Visits};
 use slimline_analyze::relayout::{Taken, TimeRatio, share};
 use slimline_report::relayout::{Facts, LargePagesTaken, LastLevel, RelayoutReport, Replayed};
+use slimline_report::simulation::AccessTrace;
 use slimline_report::source::seen_from;
 use slimline_simulate::access::{Access, Consumer};
 use slimline_simulate::footprint::Footprint;
@@ -22,12 +24,14 @@ use slimline_simulate::machine::{Cache, Machine};
 use slimline_simulate::relaid::{Relaid, Relayout};
 use slimline_simulate::simulation::{LargePages, Options};
 use slimline_simulate::spread::on_threads;
-use slimline_simulate::waiting::{Waited, Waiting};
+use slimline_simulate::waiting::Waiting;
 use slimline_simulate::windows::Windows;
-use slimline_trace::stream::decode::Decoder;
+use slimline_trace::stream::decode::{Program, SiteId};
+use slimline_trace::stream::order::{Piece, StreamKey};
 
 use crate::machines::simulation;
-use crate::object_trace::{ObjectTrace, Wanted};
+use crate::object_trace::{FoundObjects, ObjectReader, Wanted};
+use crate::recorded::{Pass, Reader, RecordedTrace};
 use crate::sources::text;
 
 /// Part of the time that a structure must take to be looked at.
@@ -45,56 +49,69 @@ const MOST_PLACED: usize = 1 << 24;
 
 /// Searches for better layouts of the structures that a trace's program waits for.
 pub(crate) fn search(directory: &Path, machine: (&Machine, &str)) -> anyhow::Result<RelayoutReport> {
-    let trace = ObjectTrace::open(directory, Wanted::Structures)?;
-    let farthest = machine.0.path(false).last().map(|&cache| &machine.0.caches[cache]);
-    let lines = Footprint::new(machine.0.line_bytes(), farthest.map_or(0, Cache::lines));
-    let mut first = (Counted(0), lines);
-    let (found, described) = trace.read_first(directory, &mut first, |(count, _)| count.0)?;
-    let (count, lines) = first;
-    let last_level =
-        farthest.map(|cache| LastLevel { name: cache.name.clone(), bytes: cache.bytes, accessed_bytes: lines.bytes() });
-    let (mut structured, origins) = (found.structured(trace.program()), found.origins(trace.program()));
-    if trace.tells_values() {
-        let (found, _) = trace.read_for(Wanted::Values, &mut Decoder::new(), &mut Counted(0))?;
-        structured.narrow_as(&found.structured(trace.program()));
+    let trace = RecordedTrace::open(directory)?;
+    let mut survey = Survey::of(machine.0);
+    let mut reader = survey.reader(&trace);
+    let pass = trace.read(&mut [&mut reader])?;
+    let objects = reader.finish();
+    let search = Search::of(&trace, &pass, (survey, objects), machine)?;
+    let as_it_is = search.as_it_is()?;
+    let mut visited = search.visiting(&as_it_is)?;
+    let mut reader = Search::reader(&mut visited);
+    trace.read(&mut [&mut reader])?;
+    reader.finish();
+    search.report(visited)
+}
+
+/// What a first pass tells of all accesses.
+pub(crate) struct Survey {
+    seen: (Counted, Footprint),
+    /// Objects whose fields could be narrower are found by a reader of their own.
+    of_values: Counted,
+}
+
+/// Objects and structures; and the same by who has values told, where the trace tells any.
+pub(crate) struct SurveyReader<'a> {
+    objects: ObjectReader<'a>,
+    values: Option<ObjectReader<'a>>,
+}
+
+impl Survey {
+    pub(crate) fn of(machine: &Machine) -> Self {
+        let lines = Footprint::new(machine.line_bytes(), farthest(machine).map_or(0, Cache::lines));
+        Self { seen: (Counted(0), lines), of_values: Counted(0) }
     }
-    let objects = found.into_objects();
-    let replays = Replays { trace: &trace, objects: &objects, structured: &structured, machine, accesses: count.0 };
-    let (visits, replayed, waited) = replays.as_it_is()?;
-    let before = Taken::of(&waited);
-    let of_structure = |structure: u32| {
-        let to_it = visits[structure as usize].accesses;
-        Searched {
-            structure,
-            share: share(&waited, structure, (to_it, replayed)),
-            accesses: to_it,
-            objects: objects_of(&structured, structure),
-            untouchable: None,
-            tried: Vec::new(),
-            chosen: None,
-            confirmed: None,
+
+    pub(crate) fn reader(&mut self, trace: &RecordedTrace) -> SurveyReader<'_> {
+        let Self { seen, of_values } = self;
+        let values = tells_values(trace.program()).then(|| ObjectReader::new(Wanted::Values, of_values));
+        SurveyReader { objects: ObjectReader::new(Wanted::Structures, seen), values }
+    }
+}
+
+impl SurveyReader<'_> {
+    pub(crate) fn finish(self) -> (FoundObjects, Option<FoundObjects>) {
+        (self.objects.finish(), self.values.map(ObjectReader::finish))
+    }
+}
+
+impl Reader for SurveyReader<'_> {
+    fn take(&mut self, program: &Program, stream: StreamKey, piece: &Piece, visits: Range<usize>) {
+        if let Some(values) = &mut self.values {
+            values.take(program, stream, piece, visits.clone());
         }
-    };
-    let mut searched: Vec<Searched> = (0..structured.structures.len() as u32).map(of_structure).collect();
-    let of_structures = searched.iter().map(|of| of.share).sum();
-    searched.sort_by(|a, b| b.share.total_cmp(&a.share));
-    searched.retain(|of| of.share >= LEAST_SHARE);
-    searched.truncate(MOST_STRUCTURES);
-    replays.try_each(&mut searched, &visits)?;
-    let together = replays.confirm(&mut searched, &before)?;
-    let large_pages = replays.with_large_pages(&searched)?;
-    let here = env::current_dir().context("this directory")?;
-    let ties = ties_of(&structured, &searched, &here);
-    let facts = Facts {
-        machine: machine.0,
-        structured: &structured,
-        origins: &origins,
-        objects: &objects,
-        visits: &visits,
-        ties: &ties,
-    };
-    let replayed = Replayed { accesses: count.0, replayed, before, together, large_pages, last_level };
-    Ok(RelayoutReport::new(described, &facts, &searched, &replayed, of_structures))
+        self.objects.take(program, stream, piece, visits);
+    }
+}
+
+/// Whether any access tells what it loaded or stored.
+fn tells_values(program: &Program) -> bool {
+    (0..program.site_count() as u32).any(|site| program.site(SiteId(site)).1.value.is_some())
+}
+
+/// The cache behind which is memory.
+fn farthest(machine: &Machine) -> Option<&Cache> {
+    machine.path(false).last().map(|&cache| &machine.caches[cache])
 }
 
 /// What the program's sources rely on of the layouts of these, as far as they are on this machine.
@@ -125,17 +142,124 @@ fn objects_of(structured: &Structured, structure: u32) -> Objects {
     objects
 }
 
-/// A trace that is replayed.
-struct Replays<'a> {
-    trace: &'a ObjectTrace,
-    objects: &'a [Object],
-    structured: &'a Structured,
+/// A trace whose structures are known, to be replayed.
+pub(crate) struct Search<'a> {
+    trace: &'a RecordedTrace,
     machine: (&'a Machine, &'a str),
+    structured: Structured,
+    origins: Vec<ObjectOrigin>,
+    objects: Vec<Object>,
     /// All that it has.
     accesses: u64,
+    last_level: Option<LastLevel>,
+    described: AccessTrace,
 }
 
-impl Replays<'_> {
+/// Objects where they are.
+pub(crate) struct AsItIs {
+    relayout: Relayout,
+    /// Where each begins.
+    starts: Vec<u64>,
+}
+
+/// How a second pass sees the structures visited, and what a machine waits for.
+pub(crate) type Visited<'a> = Windows<(Visiting<'a>, Relaid<'a, Waiting>)>;
+
+impl<'a> Search<'a> {
+    /// Of what was found in a first pass.
+    ///
+    /// # Errors
+    /// No access is to an object that is known.
+    pub(crate) fn of(
+        trace: &'a RecordedTrace,
+        pass: &Pass,
+        (survey, (objects, values)): (Survey, (FoundObjects, Option<FoundObjects>)),
+        machine: (&'a Machine, &'a str),
+    ) -> anyhow::Result<Self> {
+        let (Counted(accesses), lines) = survey.seen;
+        let described = objects.described(trace, pass, accesses)?;
+        let last_level = farthest(machine.0).map(|cache| LastLevel {
+            name: cache.name.clone(),
+            bytes: cache.bytes,
+            accessed_bytes: lines.bytes(),
+        });
+        let found = objects.found;
+        let (mut structured, origins) = (found.structured(trace.program()), found.origins(trace.program()));
+        if let Some(values) = values {
+            structured.narrow_as(&values.found.structured(trace.program()));
+        }
+        let objects = found.into_objects();
+        Ok(Self { trace, machine, structured, origins, objects, accesses, last_level, described })
+    }
+
+    /// Objects where they are.
+    ///
+    /// # Errors
+    /// The trace is damaged.
+    pub(crate) fn as_it_is(&self) -> anyhow::Result<AsItIs> {
+        let none = vec![None; self.structured.structures.len()];
+        let relayout = relayout(&self.objects, &self.structured, &none)
+            .map_err(|TooLarge| anyhow!("objects are larger than the memory of a process: the trace is damaged"))?;
+        let starts = relayout.objects.iter().map(|object| object.start).collect();
+        Ok(AsItIs { relayout, starts })
+    }
+
+    /// Who sees, in a second pass, how structures are visited and what is waited for as they are.
+    pub(crate) fn visiting<'r>(&'r self, as_it_is: &'r AsItIs) -> anyhow::Result<Visited<'r>> {
+        let visiting = Visiting::new(&self.structured, &as_it_is.starts);
+        let waiting = self.waiting(MOST_REPLAYED, LargePages::None)?;
+        let both = (visiting, Relaid::new(waiting, &as_it_is.relayout));
+        Ok(Windows::new(both, self.accesses, MOST_REPLAYED))
+    }
+
+    /// Who reads for it.
+    pub(crate) fn reader<'r>(visited: &'r mut Visited<'_>) -> ObjectReader<'r> {
+        ObjectReader::new(Wanted::Structures, visited)
+    }
+
+    /// Tries layouts of the structures that are waited for, in as many passes as that takes.
+    pub(crate) fn report(&self, visited: Visited<'_>) -> anyhow::Result<RelayoutReport> {
+        let (visiting, relaid) = visited.finish();
+        let (visits, replayed) = visiting.finish();
+        let waited = relaid.finish().finish();
+        let before = Taken::of(&waited);
+        let structured = &self.structured;
+        let of_structure = |structure: u32| {
+            let to_it = visits[structure as usize].accesses;
+            Searched {
+                structure,
+                share: share(&waited, structure, (to_it, replayed)),
+                accesses: to_it,
+                objects: objects_of(structured, structure),
+                untouchable: None,
+                tried: Vec::new(),
+                chosen: None,
+                confirmed: None,
+            }
+        };
+        let mut searched: Vec<Searched> = (0..structured.structures.len() as u32).map(of_structure).collect();
+        let of_structures = searched.iter().map(|of| of.share).sum();
+        searched.sort_by(|a, b| b.share.total_cmp(&a.share));
+        searched.retain(|of| of.share >= LEAST_SHARE);
+        searched.truncate(MOST_STRUCTURES);
+        self.try_each(&mut searched, &visits)?;
+        self.confirm(&mut searched, &before)?;
+        let (together, large_pages) = self.together(&searched)?;
+        let here = env::current_dir().context("this directory")?;
+        let ties = ties_of(structured, &searched, &here);
+        let facts = Facts {
+            machine: self.machine.0,
+            structured,
+            origins: &self.origins,
+            objects: &self.objects,
+            visits: &visits,
+            ties: &ties,
+        };
+        let last_level = self.last_level.clone();
+        let replayed = Replayed { accesses: self.accesses, replayed, before, together, large_pages, last_level };
+        Ok(RelayoutReport::new(self.described.clone(), &facts, &searched, &replayed, of_structures))
+    }
+
     /// A machine that is to see so many accesses at most.
     fn waiting(&self, most: u64, large_pages: LargePages) -> anyhow::Result<Waiting> {
         let (machine, name) = self.machine;
@@ -144,43 +268,24 @@ impl Replays<'_> {
         Ok(if self.accesses > most { waiting.without_faults() } else { waiting })
     }
 
-    /// How structures are visited, the accesses that were replayed, and what is waited for as they are.
-    fn as_it_is(&self) -> anyhow::Result<(Vec<Visits>, u64, Waited)> {
-        let none = vec![None; self.structured.structures.len()];
-        let as_it_is = relayout(self.objects, self.structured, &none)
-            .map_err(|TooLarge| anyhow!("objects are larger than the memory of a process: the trace is damaged"))?;
-        let starts: Vec<u64> = as_it_is.objects.iter().map(|object| object.start).collect();
-        let visiting = Visiting::new(self.structured, &starts);
-        let both = (visiting, Relaid::new(self.waiting(MOST_REPLAYED, LargePages::None)?, &as_it_is));
-        let mut windows = Windows::new(both, self.accesses, MOST_REPLAYED);
-        self.trace.read(&mut Decoder::new(), &mut windows)?;
-        let (visiting, relaid) = windows.finish();
-        let (visits, replayed) = visiting.finish();
-        Ok((visits, replayed, relaid.finish().finish()))
-    }
-
-    /// What a machine makes of the trace in each of these layouts, of so many accesses at most. None where objects have no room in a process's
-    /// addresses.
-    fn replay(
-        &self,
-        all: &[Vec<Option<&Candidate>>],
-        most: u64,
-        large_pages: &LargePages,
-    ) -> anyhow::Result<Vec<Option<Taken>>> {
+    /// What a machine with pages so large makes of the trace in each of these layouts, of so many accesses at most. None where objects have no
+    /// room in a process's addresses.
+    fn replay(&self, all: &[(LargePages, Chosen<'_>)], most: u64) -> anyhow::Result<Vec<Option<Taken>>> {
         let mut taken = Vec::with_capacity(all.len());
         let together = (MOST_PLACED / self.objects.len().max(1)).clamp(1, TOGETHER);
         for some in all.chunks(together) {
-            let of_chosen = |chosen: &Vec<_>| relayout(self.objects, self.structured, chosen).ok();
+            let of_chosen = |(_, chosen): &(_, Chosen<'_>)| relayout(&self.objects, &self.structured, chosen).ok();
             let relayouts: Vec<Option<Relayout>> = some.iter().map(of_chosen).collect();
             let mut replaying = Vec::with_capacity(some.len());
-            for relayout in relayouts.iter().flatten() {
-                replaying.push(Windows::new(
-                    Relaid::new(self.waiting(most, large_pages.clone())?, relayout),
-                    self.accesses,
-                    most,
-                ));
+            for ((large_pages, _), relayout) in some.iter().zip(&relayouts) {
+                let Some(relayout) = relayout else { continue };
+                let relaid = Relaid::new(self.waiting(most, large_pages.clone())?, relayout);
+                replaying.push(Windows::new(relaid, self.accesses, most));
             }
-            let (replayed, read) = on_threads(replaying, |to| self.trace.read(&mut Decoder::new(), to));
+            let (replayed, read) = on_threads(replaying, |to| {
+                let mut reader = ObjectReader::new(Wanted::Structures, to);
+                self.trace.read(&mut [&mut reader]).map(|_| drop(reader.finish()))
+            });
             read?;
             let mut replayed = replayed.into_iter().map(|windows| Taken::of(&windows.finish().finish().finish()));
             taken.extend(relayouts.iter().map(|relayout| relayout.as_ref().and_then(|_| replayed.next())));
@@ -197,11 +302,12 @@ impl Replays<'_> {
             of.untouchable = of_it.as_ref().err().copied();
             found.push(of_it.unwrap_or_default());
         }
-        let mut all = vec![self.with(&[])];
+        let mut all = vec![(LargePages::None, self.with(&[]))];
         for (of, found) in searched.iter().zip(&found) {
-            all.extend(found.iter().map(|candidate| self.with(&[(of.structure, candidate)])));
+            let with = |candidate| (LargePages::None, self.with(&[(of.structure, candidate)]));
+            all.extend(found.iter().map(with));
         }
-        let mut taken = self.replay(&all, MOST_TRIED, &LargePages::None)?.into_iter();
+        let mut taken = self.replay(&all, MOST_TRIED)?.into_iter();
         let Some(before) = taken.next().flatten() else { return Ok(()) };
         for (of, found) in searched.iter_mut().zip(found) {
             // What has no room was not tried.
@@ -215,51 +321,62 @@ impl Replays<'_> {
     }
 
     /// All structures, these so.
-    fn with<'c>(&self, some: &[(u32, &'c Candidate)]) -> Vec<Option<&'c Candidate>> {
+    fn with<'c>(&self, some: &[(u32, &'c Candidate)]) -> Chosen<'c> {
         let mut chosen = vec![None; self.structured.structures.len()];
         some.iter().for_each(|(structure, candidate)| chosen[*structure as usize] = Some(*candidate));
         chosen
     }
 
-    /// Replays what the program as it is was replayed on with what is to be advised: each change alone, and all of them together. One that alone
-    /// does not save enough is not advised.
-    fn confirm(&self, searched: &mut [Searched], before: &Taken) -> anyhow::Result<Option<Taken>> {
+    /// Replays what the program as it is was replayed on with each change that is to be advised alone. One that does not save enough so is not
+    /// advised.
+    fn confirm(&self, searched: &mut [Searched], before: &Taken) -> anyhow::Result<()> {
         let of_change: Vec<usize> = (0..searched.len()).filter(|&of| searched[of].chosen.is_some()).collect();
         let mut each = Vec::with_capacity(of_change.len());
         for &of in &of_change {
-            each.extend(searched[of].advised().map(|tried| self.with(&[(searched[of].structure, &tried.candidate)])));
+            if let Some(tried) = searched[of].advised() {
+                each.push((LargePages::None, self.with(&[(searched[of].structure, &tried.candidate)])));
+            }
         }
-        let taken = self.replay(&each, MOST_REPLAYED, &LargePages::None)?;
+        let taken = self.replay(&each, MOST_REPLAYED)?;
         for (of, taken) in of_change.into_iter().zip(taken) {
             // It had room as it was tried.
             if let Some(taken) = taken {
                 searched[of].confirm(taken, before);
             }
         }
-        let advised = searched.iter().filter_map(|of| Some((of.structure, &of.advised()?.candidate)));
-        match advised.collect::<Vec<_>>().as_slice() {
-            [] => Ok(None),
-            [(one, _)] => Ok(searched.iter().find(|of| of.structure == *one).and_then(|of| of.confirmed)),
-            several => Ok(self.replay(&[self.with(several)], MOST_REPLAYED, &LargePages::None)?.pop().flatten()),
-        }
+        Ok(())
     }
 
-    /// The program as it is on large pages, and with all that is advised; none on a machine whose TLBs have no such pages.
-    fn with_large_pages(&self, searched: &[Searched]) -> anyhow::Result<Option<LargePagesTaken>> {
-        let (machine, _) = self.machine;
-        if !machine.tlbs.iter().any(|tlb| tlb.large_pages) {
-            return Ok(None);
-        }
+    /// All that is advised together; and the program as it is on large pages, and with that: none on a machine whose TLBs have no such pages.
+    fn together(&self, searched: &[Searched]) -> anyhow::Result<(Option<Taken>, Option<LargePagesTaken>)> {
         let advised: Vec<_> = searched.iter().filter_map(|of| Some((of.structure, &of.advised()?.candidate))).collect();
-        let mut all = vec![self.with(&[])];
-        if !advised.is_empty() {
-            all.push(self.with(&advised));
+        let has_large_pages = self.machine.0.tlbs.iter().any(|tlb| tlb.large_pages);
+        let mut all = Vec::new();
+        if has_large_pages {
+            all.push((LargePages::All, self.with(&[])));
         }
-        let taken = self.replay(&all, MOST_REPLAYED, &LargePages::All)?;
-        let at = |number: usize| taken.get(number).copied().flatten();
-        Ok(at(0).map(|alone| LargePagesTaken { alone, with_advised: at(1) }))
+        if has_large_pages && !advised.is_empty() {
+            all.push((LargePages::All, self.with(&advised)));
+        }
+        if advised.len() > 1 {
+            all.push((LargePages::None, self.with(&advised)));
+        }
+        let mut taken = self.replay(&all, MOST_REPLAYED)?;
+        let together = match advised.as_slice() {
+            [] => None,
+            // That was confirmed.
+            [(one, _)] => searched.iter().find(|of| of.structure == *one).and_then(|of| of.confirmed),
+            _ => taken.pop().flatten(),
+        };
+        let mut on_large_pages = taken.into_iter();
+        let alone = on_large_pages.next().flatten();
+        let with_advised = on_large_pages.next().flatten();
+        Ok((together, alone.map(|alone| LargePagesTaken { alone, with_advised })))
     }
 }
+
+/// By structure: the layout that it has, where it is not as it is.
+type Chosen<'a> = Vec<Option<&'a Candidate>>;
 
 /// How many accesses there were.
 struct Counted(u64);

@@ -4,6 +4,7 @@ mod analyst;
 
 use std::collections::BTreeMap;
 use std::io;
+use std::ops::Range;
 
 use slimline_analyze::full_trace::filter::Unmatched;
 use slimline_analyze::full_trace::findings::findings;
@@ -16,14 +17,14 @@ use slimline_trace::session::End;
 use slimline_trace::stream::chunk::Chunk;
 use slimline_trace::stream::decode::{Decoder, Program, Undecoded};
 use slimline_trace::stream::growing::GrowingProgram;
-use slimline_trace::stream::order::Piece;
+use slimline_trace::stream::order::{Piece, StreamKey};
 use slimline_trace::stream::recording::{
-    Lacking, ProcessInfo, RecordedObject, RecordedTotals, Recording, RecordingError, RecordingWriter,
+    Lacking, ProcessInfo, RecordedObject, RecordedTotals, Recording, RecordingWriter,
 };
 
 pub(crate) use self::analyst::Parts;
 use self::analyst::{Analyst, Analyzed, Work};
-use crate::progress::read_in_order;
+use crate::recorded::{Pass, Reader};
 
 /// Analyzes chunks as they come.
 #[derive(Debug, Default)]
@@ -115,18 +116,18 @@ impl Live {
         }
     }
 
-    /// All of a recorded trace.
-    pub(crate) fn replay(&mut self, recording: &Recording) -> Result<(), RecordingError> {
+    /// Is to read a recorded trace.
+    pub(crate) fn begin_replay(&mut self, recording: &Recording) {
         self.missing.extend(not_recorded(recording));
         recording.info().processes.iter().for_each(|process| self.begin(process));
         recording.objects().iter().for_each(|object| self.object(&object.path, Ok(&object.section)));
-        let Self { program, decoder, analyst, stamps_back, .. } = self;
-        let program = program.program();
-        let analyzed = analyst.finished();
-        *stamps_back += read_in_order(recording, (program, decoder), |stream, piece, range| {
-            analyzed.update(program, &TraceBatch::of(stream, piece, range));
-        })?;
-        Ok(())
+    }
+
+    /// Has read it.
+    pub(crate) fn end_replay(&mut self, pass: &Pass) {
+        let (undecoded, unordered) = pass.doubts();
+        self.missing.extend(undecoded);
+        self.missing.extend(unordered);
     }
 
     /// What happens in a run.
@@ -303,6 +304,12 @@ impl TraceSink for Recorder {
 
     fn take_growing(&mut self, _: Chunk<'_>, _: u64) -> io::Result<usize> {
         Ok(0)
+    }
+}
+
+impl Reader for Live {
+    fn take(&mut self, program: &Program, stream: StreamKey, piece: &Piece, visits: Range<usize>) {
+        self.analyst.finished().update(program, &TraceBatch::of(stream, piece, visits));
     }
 }
 

@@ -1,6 +1,6 @@
 //! Misses of simulated caches in two runs. Every access was replayed, so nothing of it is sampled.
 
-use super::{DataKey, paired};
+use super::{DataKey, Renamed, paired};
 
 /// What one machine did.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -60,6 +60,8 @@ pub struct MissChanges {
     pub rows: Vec<MissChange>,
     /// Accesses of each machine: its name, of the old and of the new run.
     pub accesses: Vec<(String, u64, u64)>,
+    /// Data that was known again by what it is.
+    pub renamed: Vec<Renamed>,
     /// Data of the old run only.
     pub gone: Vec<DataKey>,
     /// Data of the new run only.
@@ -78,7 +80,9 @@ pub fn compare(old: &[MachineMisses], new: &[MachineMisses]) -> MissChanges {
         };
         changes.accesses.push((before.name.clone(), before.accesses, after.accesses));
         let keys = |data: &[DataMisses]| data.iter().map(|data| data.key.clone()).collect::<Vec<_>>();
-        let pairs = paired(&keys(&before.data), &keys(&after.data));
+        let (old_keys, new_keys) = (keys(&before.data), keys(&after.data));
+        let pairs = paired(&old_keys, &new_keys);
+        changes.renamed.extend(pairs.renamed(&old_keys, &new_keys));
         for (cache, all_old) in &before.caches {
             let of = |caches: &[(String, u64)]| caches.iter().find(|other| other.0 == *cache).map(|found| found.1);
             let Some(all_new) = of(&after.caches) else {
@@ -97,7 +101,7 @@ pub fn compare(old: &[MachineMisses], new: &[MachineMisses]) -> MissChanges {
             let mut by_data: Vec<MissChange> = pairs
                 .both
                 .iter()
-                .map(|&(old, new)| (&before.data[old], &after.data[new]))
+                .map(|&(old, new, _)| (&before.data[old], &after.data[new]))
                 .filter_map(|(old, new)| Some(row(Some(new.key.clone()), of(&old.caches)?, of(&new.caches)?)))
                 .collect();
             by_data.sort_by_key(|change| std::cmp::Reverse(change.new.abs_diff(change.old)));

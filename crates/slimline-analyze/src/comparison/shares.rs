@@ -1,7 +1,7 @@
 //! Shares of data and fields in two runs.
 
 use super::chance::{Difference, Sampled, beyond_chance};
-use super::{DataKey, paired};
+use super::{DataKey, Renamed, paired};
 
 /// Data of one run.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -38,6 +38,8 @@ pub struct ShareChange {
 pub struct ShareChanges {
     /// Of data of both runs and its fields, largest difference first.
     pub rows: Vec<ShareChange>,
+    /// Data that was known again by what it is.
+    pub renamed: Vec<Renamed>,
     /// Data of the old run only, where it has any share.
     pub gone: Vec<(DataKey, Sampled)>,
     /// Data of the new run only, likewise.
@@ -50,9 +52,11 @@ pub const LEVEL: f64 = 0.05;
 /// Compares two runs.
 pub fn compare(old: &[DataShare], new: &[DataShare]) -> ShareChanges {
     let keys = |data: &[DataShare]| data.iter().map(|data| data.key.clone()).collect::<Vec<_>>();
-    let pairs = paired(&keys(old), &keys(new));
+    let (old_keys, new_keys) = (keys(old), keys(new));
+    let pairs = paired(&old_keys, &new_keys);
+    let renamed = pairs.renamed(&old_keys, &new_keys);
     let mut rows = Vec::new();
-    for (before, after) in pairs.both {
+    for (before, after, _) in pairs.both {
         let (before, after) = (&old[before], &new[after]);
         rows.push(change(after, None, before.share, after.share));
         for (field, share) in &after.fields {
@@ -72,7 +76,7 @@ pub fn compare(old: &[DataShare], new: &[DataShare]) -> ShareChanges {
     rows.sort_by(|a, b| b.difference.value.abs().total_cmp(&a.difference.value.abs()));
     let only =
         |data: &[DataShare], rows: &[usize]| rows.iter().map(|&row| (data[row].key.clone(), data[row].share)).collect();
-    ShareChanges { rows, gone: only(old, &pairs.old), added: only(new, &pairs.new) }
+    ShareChanges { rows, renamed, gone: only(old, &pairs.old), added: only(new, &pairs.new) }
 }
 
 fn change(data: &DataShare, field: Option<String>, old: Sampled, new: Sampled) -> ShareChange {

@@ -5,12 +5,12 @@ mod sarif;
 mod snapshot;
 
 use serde_json::{Value, json};
-use slimline_analyze::comparison::DataKey;
 use slimline_analyze::comparison::chance::Sampled;
 use slimline_analyze::comparison::gate::{Allowed, Regression, Rule, of_layouts, of_misses, of_shares};
 use slimline_analyze::comparison::layouts::{self, DeclaredField, Figures, LayoutChanges, MovedField, TypeChange};
 use slimline_analyze::comparison::misses::{self, MissChanges};
 use slimline_analyze::comparison::shares::{self, ShareChanges};
+use slimline_analyze::comparison::{DataKey, KnownBy, Renamed};
 use slimline_analyze::declared_layout::LINE_BYTES;
 use slimline_analyze::full_trace::filter::is_match;
 
@@ -33,6 +33,8 @@ pub struct Comparison {
     pub new: String,
     /// What shares are of.
     pub noun: &'static str,
+    /// Whether they are of all accesses, so that nothing of them is by chance.
+    pub is_exact: bool,
     /// Types, where both sides tell some.
     pub layouts: Option<LayoutChanges>,
     /// Shares, where both sides tell some.
@@ -50,7 +52,9 @@ impl Comparison {
         if !before.noun.is_empty() && !after.noun.is_empty() && before.noun != after.noun {
             return Err(format!("shares of {old} are of {}, those of {new} of {}", before.noun, after.noun));
         }
-        let layouts = before.types.as_ref().zip(after.types.as_ref()).map(|(old, new)| {
+        // What a trace's site tables tell of types is not called as debug information calls it.
+        let are_alike = before.is_exact == after.is_exact;
+        let layouts = before.types.as_ref().filter(|_| are_alike).zip(after.types.as_ref()).map(|(old, new)| {
             let changes = layouts::compare(old, new);
             // What one side only was not asked for, or did not meet, is neither new nor gone.
             match before.filter.is_some() && before.filter == after.filter {
@@ -58,7 +62,16 @@ impl Comparison {
                 false => LayoutChanges { added: Vec::new(), gone: Vec::new(), ..changes },
             }
         });
-        let shares = before.data.as_ref().zip(after.data.as_ref()).map(|(old, new)| shares::compare(old, new));
+        // Cycles of different machines are different things.
+        let first =
+            |side: &Snapshot| side.machines.as_ref().and_then(|all| all.first()).map(|machine| machine.name.clone());
+        let is_same_cost = first(before) == first(after);
+        let shares = before
+            .data
+            .as_ref()
+            .filter(|_| is_same_cost)
+            .zip(after.data.as_ref())
+            .map(|(old, new)| shares::compare(old, new));
         let misses = before.machines.as_ref().zip(after.machines.as_ref()).map(|(old, new)| misses::compare(old, new));
         if layouts.is_none() && shares.is_none() && misses.is_none() {
             return Err(format!(
@@ -70,6 +83,7 @@ impl Comparison {
         Ok(Self {
             old,
             new,
+            is_exact: before.is_exact,
             noun: if before.noun.is_empty() { after.noun } else { before.noun },
             layouts,
             shares,
@@ -97,13 +111,14 @@ impl Comparison {
             })),
             "shares": self.shares.as_ref().map(|changes| json!({
                 "of": self.noun,
+                "renamed": changes.renamed.iter().map(renamed).collect::<Vec<_>>(),
                 "changed": changes.rows.iter().map(|row| json!({
                     "data": data(&row.key),
                     "field": row.field,
                     "old": interval(row.old),
                     "new": interval(row.new),
                     "difference": { "value": row.difference.value, "low": row.difference.low, "high": row.difference.high },
-                    "chance": row.chance,
+                    "chance": (!self.is_exact).then_some(row.chance),
                     "is_beyond_chance": row.is_beyond_chance,
                 })).collect::<Vec<_>>(),
                 "added": changes.added.iter().map(|(key, share)| json!({ "data": data(key), "new": interval(*share) }))
@@ -112,6 +127,7 @@ impl Comparison {
                     .collect::<Vec<_>>(),
             })),
             "misses": self.misses.as_ref().map(|changes| json!({
+                "renamed": changes.renamed.iter().map(renamed).collect::<Vec<_>>(),
                 "accesses": changes.accesses.iter()
                     .map(|(machine, old, new)| json!({ "machine": machine, "old": old, "new": new })).collect::<Vec<_>>(),
                 "changed": changes.rows.iter().map(|row| json!({
@@ -189,6 +205,10 @@ impl<'c> Check<'c> {
             Regression::Share(row) => {
                 let title = title(&row.key, row.field.as_deref());
                 let (noun, points) = (self.comparison.noun, row.difference.value * 100.0);
+                if self.comparison.is_exact {
+                    let (was, is) = (percent(row.old.value), percent(row.new.value));
+                    return format!("{title}: {is} of the {noun}, was {was}: {points:+.1} points");
+                }
                 let (was, is) = (told(row.old), told(row.new));
                 format!("{title}: {is} of the {noun}, was {was}: {points:+.1} points, beyond chance")
             }
@@ -326,8 +346,30 @@ fn figures(figures: Figures) -> Value {
 }
 
 fn data(key: &DataKey) -> Value {
-    let DataKey { name, kind, function, type_name, line } = key;
+    let DataKey { name, kind, function, type_name, line, .. } = key;
     json!({ "name": name, "kind": kind, "function": function, "type": type_name, "line": line })
+}
+
+/// What data was known again by.
+fn known_by(by: KnownBy) -> (&'static str, &'static str) {
+    match by {
+        KnownBy::All => ("all", "all that is known of it"),
+        KnownBy::FunctionAndType => ("function_and_type", "its function and type"),
+        KnownBy::NameAndType => ("name_and_type", "its name and type"),
+        KnownBy::Callers => ("callers", "its type, its size and who calls its function"),
+        KnownBy::OnlyOne => ("only_one", "its type, which nothing else has that is new or gone"),
+    }
+}
+
+/// What data is called now, what it was, and what it was known again by.
+pub(crate) fn renamed_words(renamed: &Renamed) -> String {
+    let Renamed { old, new, by } = renamed;
+    format!("{} was {}: known again by {}", title(new, None), title(old, None), known_by(*by).1)
+}
+
+fn renamed(renamed: &Renamed) -> Value {
+    let Renamed { old, new, by } = renamed;
+    json!({ "old": data(old), "new": data(new), "known_by": known_by(*by).0 })
 }
 
 fn interval(share: Sampled) -> Value {

@@ -26,8 +26,10 @@ pub struct Snapshot {
     pub types: Option<Vec<DeclaredType>>,
     /// Which types these are, where all of them are there.
     pub filter: Option<TypeFilter>,
-    /// Shares of data, sampled.
+    /// Shares of data.
     pub data: Option<Vec<DataShare>>,
+    /// Whether shares are of all accesses, so that nothing of them is by chance; else they are sampled.
+    pub is_exact: bool,
     /// Misses.
     pub machines: Option<Vec<MachineMisses>>,
 }
@@ -100,26 +102,46 @@ impl Snapshot {
         }
     }
 
+    /// The same with types that its trace declares.
+    #[must_use]
+    pub fn with_types(mut self, mut types: Vec<DeclaredType>) -> Self {
+        for type_ in &mut types {
+            for data in self.data.iter().flatten().filter(|data| data.key.type_name == type_.name) {
+                for (name, share) in &data.fields {
+                    let field = type_.fields.iter_mut().find(|field| field.path == *name);
+                    if let Some(field) = field {
+                        field.heat += data.share.value * share.value;
+                    }
+                }
+            }
+        }
+        self.types = Some(types);
+        self
+    }
+
     fn of_simulation(report: Simulated) -> Self {
-        let data = |row: Row| {
-            let (allocated, declared) = (row.allocated_at.unwrap_or_default(), row.declared_at.unwrap_or_default());
-            let key = DataKey {
-                name: row.name.unwrap_or_default(),
-                kind: row.kind,
-                line: allocated.line.or(declared.line).unwrap_or(0),
-                function: allocated.function.unwrap_or_default(),
-                type_name: row.type_name.unwrap_or_default(),
-            };
-            DataMisses { key, caches: row.caches.into_iter().map(|cache| (cache.name, cache.misses)).collect() }
+        let data = report.machines.first().and_then(|machine| machine.by.as_ref()).map(|by| {
+            by.data
+                .iter()
+                .enumerate()
+                .map(|(number, row)| traced_share(row, by.uses.iter().filter(move |of| of.data == number)))
+        });
+        let data: Option<Vec<DataShare>> = data.map(Iterator::collect);
+        let missed = |row: Row| DataMisses {
+            key: row.key(),
+            caches: row.caches.into_iter().map(|cache| (cache.name, cache.misses)).collect(),
         };
         let machine = |machine: Machine| MachineMisses {
             name: machine.name,
             accesses: machine.loads.saturating_add(machine.stores),
             caches: machine.caches.into_iter().map(|cache| (cache.name, cache.misses)).collect(),
-            data: machine.by.map(|by| by.data.into_iter().map(data).collect()).unwrap_or_default(),
+            data: machine.by.map(|by| by.data.into_iter().map(missed).collect()).unwrap_or_default(),
         };
         Self {
             kind: "simulation",
+            noun: if data.is_some() { "cycles" } else { "" },
+            data,
+            is_exact: true,
             machines: Some(report.machines.into_iter().map(machine).collect()),
             ..Self::default()
         }
@@ -150,6 +172,16 @@ struct Cache {
 #[derive(Deserialize)]
 struct By {
     data: Vec<Row>,
+    /// What earlier versions printed has none.
+    #[serde(default)]
+    uses: Vec<Use>,
+}
+
+#[derive(Deserialize)]
+struct Use {
+    data: usize,
+    field: Option<String>,
+    share: f64,
 }
 
 #[derive(Deserialize)]
@@ -161,7 +193,45 @@ struct Row {
     type_name: Option<String>,
     allocated_at: Option<Place>,
     declared_at: Option<Place>,
+    #[serde(default)]
+    callers: Vec<Place>,
+    share: f64,
     caches: Vec<Cache>,
+}
+
+impl Row {
+    fn key(&self) -> DataKey {
+        let line = |place: &Option<Place>| place.as_ref().and_then(|place| place.line);
+        let text = |text: &Option<String>| text.clone().unwrap_or_default();
+        DataKey {
+            name: text(&self.name),
+            kind: self.kind.clone(),
+            function: self.allocated_at.as_ref().map(|place| text(&place.function)).unwrap_or_default(),
+            type_name: text(&self.type_name),
+            element_bytes: 0,
+            callers: self.callers.iter().map(|caller| text(&caller.function)).collect(),
+            line: line(&self.allocated_at).or(line(&self.declared_at)).unwrap_or(0),
+        }
+    }
+}
+
+/// Of all accesses, with the shares of its fields: of those of its own type by their paths.
+fn traced_share<'u>(row: &Row, uses: impl Iterator<Item = &'u Use>) -> DataShare {
+    let key = row.key();
+    let exact = |value: f64| Sampled { value, low: value, high: value };
+    let own = format!("{}.", key.type_name);
+    let mut fields: Vec<(String, f64)> = Vec::new();
+    for of in uses {
+        let Some(field) = &of.field else { continue };
+        let path = field.strip_prefix(&own).unwrap_or(field);
+        let part = if row.share > 0.0 { of.share / row.share } else { 0.0 };
+        match fields.iter_mut().find(|(name, _)| name == path) {
+            Some((_, sum)) => *sum += part,
+            None => fields.push((path.to_owned(), part)),
+        }
+    }
+    let fields = fields.into_iter().map(|(name, share)| (name, exact(share))).collect();
+    DataShare { key, share: exact(row.share), fields }
 }
 
 #[derive(Default, Deserialize)]
@@ -178,6 +248,9 @@ fn data_share(group: &Group) -> DataShare {
         kind: group.kind.clone(),
         function: place.map_or_else(String::new, |place| place.function.clone()),
         type_name: group.type_name.clone().unwrap_or_default(),
+        element_bytes: group.element_bytes.unwrap_or_default(),
+        callers: place
+            .map_or_else(Vec::new, |place| place.stack.iter().skip(1).map(|frame| function_of(frame)).collect()),
         line: place.map_or(declared_line, |place| place.line),
     };
     let fields = group.fields.iter();
@@ -185,6 +258,15 @@ fn data_share(group: &Group) -> DataShare {
         key,
         share: sampled(group.share, group.share_interval),
         fields: fields.map(|field| (field.name.clone(), sampled(field.share, field.share_interval))).collect(),
+    }
+}
+
+/// The function of `function file:line`.
+fn function_of(frame: &str) -> String {
+    let is_place = |place: &str| place.rsplit_once(':').is_some_and(|(_, line)| line.parse::<u32>().is_ok());
+    match frame.rsplit_once(' ') {
+        Some((function, place)) if is_place(place) => function.to_owned(),
+        _ => frame.to_owned(),
     }
 }
 

@@ -2,12 +2,10 @@
 //! fields, what to change, and the source. Each part has a module.
 
 mod advice;
-mod affinity;
 mod code;
 mod data;
 mod elements;
 mod group;
-mod matrix;
 mod overview;
 mod source;
 

@@ -3,11 +3,13 @@
 mod advice;
 mod caches;
 mod extents;
+mod lines;
 mod overview;
 mod placement;
 mod reuse;
 mod sharing;
 
+use std::collections::HashMap;
 use std::fmt::{self, Write};
 
 use slimline_trace::escape::command_line;
@@ -20,6 +22,7 @@ use crate::relayout::RelayoutReport;
 use crate::reuse::ReuseReport;
 use crate::sharing::SharingReport;
 use crate::simulation::{AccessTrace, SimulationReport};
+use crate::source::Source;
 
 /// What an analysis found.
 #[derive(Clone, Copy, Debug)]
@@ -83,6 +86,14 @@ impl<'a> Finding<'a> {
         }
     }
 
+    /// Parts of the page that tell of it.
+    fn parts(&self) -> Vec<page::Part> {
+        match self {
+            Self::Caches(_) => vec![self.analysis().part(), FIELDS, SOURCE],
+            _ => vec![self.analysis().part()],
+        }
+    }
+
     /// What it was made of.
     fn trace(&self) -> Option<&'a AccessTrace> {
         match self {
@@ -111,6 +122,9 @@ impl<'a> Finding<'a> {
 }
 
 const OVERVIEW: page::Part = ("overview", "Overview");
+/// Of what caches did, by lines of the source.
+const FIELDS: page::Part = ("fields", "Lines and fields");
+const SOURCE: page::Part = ("source", "Source");
 
 /// What the page is made of.
 struct Page<'a> {
@@ -119,7 +133,17 @@ struct Page<'a> {
     findings: &'a [Finding<'a>],
 }
 
-/// Writes the page of what was found of a trace, each in a part of its own, with counts of all accesses where these were taken.
+/// The source files that [`trace`] shows lines of, costliest first, as the compilers of that trace's code were told them.
+pub fn traced_source_files<'a>(findings: &[Finding<'a>]) -> Vec<(&'a str, &'a AccessTrace)> {
+    let of = |finding: &Finding<'a>| match *finding {
+        Finding::Caches(report) => lines::files(report).into_iter().map(|file| (file, &report.trace)).collect(),
+        _ => Vec::new(),
+    };
+    findings.iter().flat_map(of).collect()
+}
+
+/// Writes the page of what was found of a trace, each in a part of its own, with counts of all accesses where these were taken, and the files of
+/// `sources` as annotated source; [`traced_source_files`] says which it asks for.
 ///
 /// # Errors
 /// As `out`.
@@ -128,11 +152,12 @@ pub fn trace(
     trace: &AccessTrace,
     counts: Option<&TraceReport>,
     findings: &[Finding<'_>],
+    sources: &HashMap<String, Source>,
 ) -> fmt::Result {
     let page = Page { trace, counts, findings };
     let command = command_line(&trace.command);
     let parts: Vec<page::Part> =
-        [OVERVIEW].into_iter().chain(findings.iter().map(|finding| finding.analysis().part())).collect();
+        [OVERVIEW].into_iter().chain(findings.iter().flat_map(|finding| finding.parts())).collect();
     let title = if command.is_empty() { &trace.file } else { &command };
     page::begin_parts(out, title, &parts, |out| overview::figures(out, &page))?;
     page::part(out, OVERVIEW, |out| overview::overview(out, &page))?;
@@ -146,6 +171,10 @@ pub fn trace(
             Finding::Placement(report) => placement::placement(out, report),
             Finding::Untold(_, why) => writeln!(out, "<p>{}</p>", Escaped(why)),
         })?;
+        if let Finding::Caches(report) = finding {
+            page::part(out, FIELDS, |out| lines::by_fields(out, report))?;
+            page::part(out, SOURCE, |out| lines::annotated(out, report, sources))?;
+        }
     }
     page::end_parts(out)
 }
@@ -166,6 +195,7 @@ mod tests {
     use slimline_simulate::simulation::{Options, Outcome, Simulation};
 
     use super::*;
+    use crate::simulation::UseRow;
     use crate::text::a_run;
     use crate::text::relayout::tests::two_structures;
 
@@ -208,7 +238,7 @@ mod tests {
 
     fn page(of: &AccessTrace, findings: &[Finding<'_>]) -> String {
         let mut out = String::new();
-        trace(&mut out, of, None, findings).unwrap();
+        trace(&mut out, of, None, findings, &HashMap::new()).unwrap();
         out
     }
 
@@ -221,6 +251,7 @@ mod tests {
     fn one_analysis_is_a_page() {
         let page = page(&a_run::trace(), &[Finding::Advice(&two_structures())]);
         assert_eq!(page.matches("<h2").count(), 2);
+        assert!(page.contains("<li>x–y 0.25</li>") && page.contains("<li><code>{y}</code></li>"), "{page}");
         let title = "<a href=\"#advice-1\">Split struct body into {x} {y}</a>: −40.0 % run time predicted";
         assert!(part(&page, "overview").contains(title), "{page}");
         let advice = part(&page, "advice");
@@ -274,6 +305,47 @@ mod tests {
         assert!(part(&page, "extents").contains(row), "{}", part(&page, "extents"));
     }
 
+    /// Lines with what they cost and touch, their source where there is some, and the fields of data that has several.
+    #[test]
+    fn lines_have_numbers_source_and_fields() {
+        let mut caches = caches(a_run::trace());
+        let by = caches.machines[0].by.as_mut().unwrap();
+        assert!((by.uses.iter().map(|of| of.share).sum::<f64>() - 1.0).abs() < 1e-9);
+        assert_eq!(
+            by.uses.iter().map(|of| of.accesses).sum::<u64>(),
+            by.data.iter().map(|row| row.counts.accesses).sum::<u64>()
+        );
+        let of = by.uses[0].clone();
+        let (file, line) = (of.file.clone().unwrap(), of.line.unwrap());
+        by.uses[0].field = Some("body.x".to_owned());
+        let half =
+            UseRow { field: Some("body.y".to_owned()), share: of.share / 2.0, line: Some(line + 1), ..of.clone() };
+        by.uses.push(half);
+        let findings = [Finding::Caches(&caches)];
+        assert!(traced_source_files(&findings).iter().any(|(of, _)| *of == file));
+        let text: String = (1..=200).map(|line| format!("line <{line}>\n")).collect();
+        let sources = HashMap::from([(file, Source::Text { text, is_newer: true })]);
+        let mut page = String::new();
+        trace(&mut page, &a_run::trace(), None, &findings, &sources).unwrap();
+        let source = part(&page, "source");
+        assert!(source.contains(&format!("<code>line &lt;{line}&gt;</code>")) && source.contains(" {x}"), "{source}");
+        assert!(source.contains("It was changed after the program was built"), "{source}");
+        let heads = ["line", "accesses", "L1 misses", "L2 misses", "cycles", "source", "touches"];
+        let told: Vec<&str> = source.split("<th scope=\"col\"").skip(1).take(heads.len()).collect();
+        for (told, head) in told.iter().zip(heads) {
+            assert!(told.contains(&format!(">{head}</th>")), "{head}: {told}");
+        }
+        let fields = part(&page, "fields");
+        for column in ["title=\"body.x\">x</th>", "title=\"body.y\">y</th>"] {
+            assert!(fields.contains(column), "{column}: {fields}");
+        }
+        assert!(fields.contains("A trace tells which line makes an access, not which loop that is in."));
+        // Nothing is known of a file that is not there but its lines.
+        let mut page = String::new();
+        trace(&mut page, &a_run::trace(), None, &findings, &HashMap::new()).unwrap();
+        assert!(part(&page, "source").contains("It was not read."));
+    }
+
     #[test]
     fn names_of_programs_do_nothing() {
         const HOSTILE: &str = "</td></style></script><script>alert('1')</script>\" onmouseover=\"x\0\u{1b}[2J\u{202e}";
@@ -303,6 +375,9 @@ mod tests {
                 }
             }
             by.offenders.iter_mut().for_each(|of| (of.variable, of.file) = (Some(name()), Some(name())));
+            for of in &mut by.uses {
+                (of.file, of.function, of.field) = (Some(name()), Some(name()), Some(name()));
+            }
         }
         reuse.caches.iter_mut().for_each(|cache| cache.name = name());
         for data in &mut reuse.data {

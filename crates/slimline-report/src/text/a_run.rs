@@ -31,7 +31,7 @@ pub(crate) fn trace() -> AccessTrace {
         command: vec!["./filter".to_owned(), "9".to_owned()],
         threads: Some(3),
         missing: vec!["3 blocks were freed whose allocation was not traced".to_owned()],
-        homes: None,
+        ..AccessTrace::default()
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::fmt::{self, Write};
 
+use slimline_analyze::comparison::Renamed;
 use slimline_analyze::comparison::chance::Sampled;
 use slimline_analyze::comparison::gate::Regression;
 use slimline_analyze::comparison::layouts::{LayoutChanges, MovedField, TypeChange};
@@ -12,11 +13,13 @@ use slimline_trace::escape::plain;
 use super::number::{RANGE, count, percent, plural, plural_of, range};
 use super::table::{Column, Rows};
 use super::{Limits, STRONG, file_name, fold, heading};
-use crate::comparison::{Check, Comparison, rule_id, title};
+use crate::comparison::{Check, Comparison, renamed_words, rule_id, title};
 use crate::view::Interval;
 
 /// Fields of a type that are told by name; the rest is counted.
 const MOST_FIELDS: usize = 6;
+/// Differences of exact shares below this are not told: they would read as none.
+const LEAST_DIFFERENCE: f64 = 0.0005;
 
 /// Writes what differs; tables have at most so many rows.
 ///
@@ -28,12 +31,21 @@ pub fn comparison(out: &mut impl Write, comparison: &Comparison, limits: Limits)
         layouts(out, changes, comparison.noun, limits)?;
     }
     if let Some(changes) = &comparison.shares {
-        shares(out, changes, comparison.noun, limits)?;
+        match comparison.is_exact {
+            true => exact_shares(out, changes, comparison.noun, limits)?,
+            false => shares(out, changes, comparison.noun, limits)?,
+        }
     }
     if let Some(changes) = &comparison.misses {
         misses(out, changes, limits)?;
     }
-    Ok(())
+    // What shares tell of is what misses tell of.
+    let renamed = comparison.shares.as_ref().map(|changes| &changes.renamed);
+    known_again(
+        out,
+        renamed.or(comparison.misses.as_ref().map(|changes| &changes.renamed)).map_or(&[], Vec::as_slice),
+        limits,
+    )
 }
 
 /// Writes what is worse than allowed, a paragraph each, and the verdict.
@@ -165,6 +177,50 @@ fn shares(out: &mut impl Write, changes: &ShareChanges, noun: &str, limits: Limi
     if changes.rows.len() > limits.rows {
         writeln!(out, "  {} more rows", count((changes.rows.len() - limits.rows) as u64))?;
     }
+    of_one_run(out, changes)
+}
+
+/// Of all accesses: nothing is by chance.
+fn exact_shares(out: &mut impl Write, changes: &ShareChanges, noun: &str, limits: Limits) -> fmt::Result {
+    heading(out, format_args!("SHARES of the {noun}, of all accesses"))?;
+    let columns =
+        [Column::Number("old"), Column::Number("new"), Column::Number("points"), Column::Shortened("data", 60)];
+    let mut rows = Rows::on_page(&columns, limits);
+    let differing: Vec<_> = changes.rows.iter().filter(|row| row.difference.value.abs() >= LEAST_DIFFERENCE).collect();
+    for row in differing.iter().take(limits.rows) {
+        rows.push(vec![
+            percent(row.old.value),
+            percent(row.new.value),
+            format!("{:+.1}", row.difference.value * 100.0),
+            plain(&title(&row.key, row.field.as_deref())),
+        ]);
+    }
+    match differing.is_empty() {
+        true => writeln!(out, "  {} are the same", plural(changes.rows.len() as u64, "share"))?,
+        false => rows.write(out, 2)?,
+    }
+    if differing.len() > limits.rows {
+        writeln!(out, "  {} more rows", count((differing.len() - limits.rows) as u64))?;
+    }
+    of_one_run(out, changes)
+}
+
+/// Data whose function or name is another one.
+fn known_again(out: &mut impl Write, renamed: &[Renamed], limits: Limits) -> fmt::Result {
+    if renamed.is_empty() {
+        return Ok(());
+    }
+    heading(out, "KNOWN AGAIN under another name or function")?;
+    for renamed in renamed.iter().take(limits.rows) {
+        fold(out, &plain(&renamed_words(renamed)), 2, 6)?;
+    }
+    match renamed.len().saturating_sub(limits.rows) {
+        0 => Ok(()),
+        more => writeln!(out, "  {} more", count(more as u64)),
+    }
+}
+
+fn of_one_run(out: &mut impl Write, changes: &ShareChanges) -> fmt::Result {
     for (which, data) in [("old", &changes.gone), ("new", &changes.added)] {
         if data.is_empty() {
             continue;

@@ -34,9 +34,7 @@ use anstyle::{AnsiColor, Style};
 use slimline_trace::escape::plain;
 
 pub(crate) use self::advice::{gain, what_changes};
-pub(crate) use self::cells::{
-    about, braced, element, kind, line_range, lines, names, origin, threads, touched, without_data,
-};
+pub(crate) use self::cells::{about, braced, element, kind, line_range, lines, origin, threads, touched, without_data};
 pub use self::comparison::{check, comparison};
 pub(crate) use self::data::hottest;
 pub use self::declared_layouts::declared_layouts;

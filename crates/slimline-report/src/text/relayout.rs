@@ -247,7 +247,7 @@ pub(crate) mod tests {
     use super::super::a_run;
     use super::*;
     use crate::relayout::{FieldRow, PatchedRow, PatternRow, RELAYOUT_SCHEMA};
-    use crate::view::{NewLayout, PlacedField};
+    use crate::view::{Affinity, NewLayout, PlacedField};
 
     fn predicted_row(time_ratio: f64) -> PredictedRow {
         PredictedRow {
@@ -282,6 +282,7 @@ pub(crate) mod tests {
                 PatternRow { fields: vec!["x".to_owned()], share: 0.75 },
                 PatternRow { fields: vec!["x".to_owned(), "y".to_owned()], share: 0.25 },
             ],
+            affinity: vec![Affinity { a: 0, b: 8, value: 0.25 }],
             advice: None,
             reason: Some("it has a single field".to_owned()),
             tried: Vec::new(),

@@ -56,11 +56,15 @@ impl Structure {
         let wanted = Some((width, self.fields.shown.len()));
         if self.made_for != wanted {
             let is_first = self.made_for.is_none();
+            let was_at = self.said.get(self.window.cursor).cloned();
             self.said = said(report, self.group, self.fields.shown.len(), width, theme);
             self.made_for = wanted;
             if is_first {
                 let chosen = Said::Field(self.fields.window.cursor);
                 self.window = Window::at(self.said.iter().position(|line| *line == chosen).unwrap_or(0));
+            } else if let Some(field @ Said::Field(_)) = was_at {
+                // On a terminal of another width it is another line.
+                self.window.cursor = self.said.iter().position(|line| *line == field).unwrap_or(self.window.cursor);
             }
             self.window.cursor = self.window.cursor.min(self.said.len().saturating_sub(1));
         }
@@ -220,7 +224,10 @@ impl Page {
                 Part::Told(told) => self.indented(&told, 0, 0),
                 Part::Code(code) => {
                     self.blank();
-                    code.iter().for_each(|line| self.indented(line, 4, 8));
+                    for line in code {
+                        let within = line.len() - line.trim_start().len();
+                        self.indented(line.trim_start(), 4 + within, 8 + within);
+                    }
                 }
                 Part::Lines(told) => {
                     self.blank();

@@ -51,6 +51,12 @@ pub(crate) const BROKEN: &str = "[
   ...[...document.querySelectorAll('input')].filter(input => input.labels.length === 0),
 ].map(element => element.outerHTML.slice(0, 80))";
 
+/// Links to parts of the page that are cut off.
+pub(crate) const HIDDEN_PARTS: &str = "[...document.querySelectorAll('nav a')].filter(link => {
+    const { left, right, height } = link.getBoundingClientRect();
+    return left < 0 || right > innerWidth || height === 0;
+  }).map(link => link.textContent)";
+
 /// Whether headings leave out no level.
 pub(crate) const LEVELS: &str = "[...document.querySelectorAll('h1, h2, h3, h4')].map(head => Number(head.tagName[1]))
   .every((level, place, all) => place === 0 ? level === 1 : level <= all[place - 1] + 1)";

@@ -10,7 +10,7 @@ use std::fs;
 use std::time::Instant;
 
 use art::art;
-use browser::{BROKEN, Browser, LEVELS, PALE, View, WIDE};
+use browser::{BROKEN, Browser, HIDDEN_PARTS, LEVELS, PALE, View, WIDE};
 use slimline_report::html::{self, source_files};
 use slimline_report::source::Source;
 use slimline_report::view::*;
@@ -154,6 +154,7 @@ fn a_page_is_for_all_who_read_it() {
             assert_eq!(browser.evaluate(PALE), serde_json::json!([]), "dark: {is_dark}");
             // Tables are moved within themselves, the page as a whole is not.
             assert_eq!(browser.evaluate("document.documentElement.scrollWidth <= innerWidth"), true, "{width}");
+            assert_eq!(browser.evaluate(HIDDEN_PARTS), serde_json::json!([]), "{width}");
         }
     }
     assert_eq!(browser.evaluate(BROKEN), serde_json::json!([]));

@@ -36,6 +36,18 @@ fn data_fields_loops_and_source() {
     }
 }
 
+/// Lines above it are folded otherwise.
+#[test]
+fn the_cursor_stays_on_its_field_on_a_terminal_of_another_size() {
+    let mut seen = Seen::new(&art_with_more(), WIDE);
+    seen.press(Key::Enter);
+    seen.go_down_to(" P ");
+    for size in [(60, 15), (200, 50), NARROW, (40, 12), WIDE] {
+        seen.resize(size);
+        assert!(seen.cursor_line().contains(" P "), "{size:?}: {}", seen.screen());
+    }
+}
+
 #[test]
 fn what_lies_over_the_screen() {
     for (size, name) in [(WIDE, "wide"), (NARROW, "narrow")] {

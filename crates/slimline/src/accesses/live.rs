@@ -22,11 +22,13 @@ use slimline_trace::stream::order::{Piece, StreamKey, in_order};
 use slimline_trace::stream::pages::touched_pages;
 use slimline_trace::stream::recording::ChunkPages;
 
-use super::{Accesses, Ended, addresses_of, killed, unknown};
+use super::recorded::addresses_of;
+use super::{Accesses, Ended, killed, unknown};
 use crate::cli::AccessInput;
 use crate::collectors::{collector, why_untraced};
 use crate::disk::Disk;
 use crate::made_tables::WithMadeTables;
+use crate::recorded::directories;
 use crate::say;
 use crate::tracing::{Parts, add_object, lost, missing_of, undecoded, unordered};
 
@@ -50,6 +52,7 @@ pub(super) fn read(
         told_up_to: HashMap::new(),
         pids: BTreeMap::new(),
         missing: Vec::new(),
+        modules: Vec::new(),
         stamps_back: 0,
     };
     if let Some(homes) = &live.homes {
@@ -58,7 +61,7 @@ pub(super) fn read(
     let store = FileStore::new(&Disk);
     let mut sink = WithMadeTables::new(&mut live, &store);
     let outcome = slimline_collect::trace(command, &collector, plan, &mut sink)?;
-    let Live { taken, program, decoder, mut missing, stamps_back, homes, pids, .. } = live;
+    let Live { taken, program, decoder, mut missing, modules, stamps_back, homes, pids, .. } = live;
     let overlap = taken.interleaver.finish();
     missing.extend(killed(outcome.end));
     missing.extend(unordered(stamps_back));
@@ -77,6 +80,8 @@ pub(super) fn read(
         threads: Some(origins.threads().len() as u64),
         missing,
         homes: homes.map(|homes| homes.told()),
+        modules,
+        directories: directories(program.program()),
     };
     Ok(Accesses { trace, origins, overlap, pids: pids.into_iter().collect(), ended: Ended(Some(outcome)) })
 }
@@ -97,6 +102,8 @@ struct Live<'a> {
     told_up_to: HashMap<StreamKey, u64>,
     pids: BTreeMap<u32, u32>,
     missing: Vec<String>,
+    /// Paths of what told of its code.
+    modules: Vec<String>,
     stamps_back: u64,
 }
 
@@ -194,6 +201,7 @@ impl TraceSink for Live<'_> {
             Event::Object { path, section, .. } => {
                 let added = add_object(&mut self.program, &path, section.as_deref().map_err(String::as_str));
                 self.missing.extend(added.err());
+                self.modules.push(path);
             }
             Event::Chunk(chunk) => {
                 let stream = (chunk.process, chunk.stream);

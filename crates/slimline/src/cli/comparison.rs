@@ -13,11 +13,11 @@ use super::{Format, percentage_or_none, rows};
         slimline diff before.json slimline.data     JSON of `slimline report --format json`\n  \
         slimline diff layouts.json ./program        types, without a run\n  \
         slimline diff ./program.old ./program\n  \
-        slimline diff old.trace new.trace --machine host    misses, in all and by data\n\n\
+        slimline diff old.trace new.trace --machine host    types, shares of cycles, misses\n\n\
         Each side is a session (slimline record), a full trace (slimline trace -o), a program, library or object \
         file, or JSON that `slimline report`, `layouts` or `simulate` printed. Types are known again by name, \
-        data by name, allocating function and type, never by address or line alone; what has no \
-        counterpart is told. Shares are sampled: docs/check.md says how they are compared.")]
+        data by name, allocating function and type, or by what is left of these, never by address or line alone; what \
+        was known again by less, and what has no counterpart, is told. Shares are sampled: docs/check.md says how they are compared.")]
 pub(crate) struct Diff {
     /// The old side
     #[arg(value_name = "OLD")]

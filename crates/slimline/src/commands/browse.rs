@@ -55,7 +55,7 @@ pub(super) fn check_terminal() -> anyhow::Result<()> {
 
 /// Shows the report until the user has seen enough, or a signal ends it.
 pub(super) fn run(report: &Report, by: By) -> anyhow::Result<u8> {
-    let read = |file: &str, module: &str| sources::source(Path::new(file), Path::new(module));
+    let read = |file: &str, module: &str| sources::source(Path::new(file), &[module.to_owned()]);
     let mut browser = Browser::new(report, by, theme(), Box::new(read));
     match browse(&mut browser).context("--tui")? {
         Ended::Quit => Ok(0),

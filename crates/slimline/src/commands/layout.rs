@@ -17,7 +17,6 @@ use slimline_report::object_graph::{DrawnGraph, MOST_DRAWN};
 use slimline_report::text;
 use slimline_simulate::machine::Machine;
 use slimline_simulate::touched::Touching;
-use slimline_trace::stream::decode::Decoder;
 
 use super::{ReportPlace, show, write_whole};
 use crate::cli;
@@ -57,7 +56,7 @@ pub(crate) fn run(options: &cli::Layout) -> anyhow::Result<u8> {
     let machine = simulated_machine(&options.machine)?;
     let other = options.order_from.as_deref().map(|other| other_run(other, options)).transpose()?;
     let trace = ObjectTrace::open(directory, wanted(field))?;
-    let (found, graph) = trace.objects(directory, *window)?;
+    let (found, graph) = trace.objects(*window)?;
     let graph = ObjectGraph::of(graph, *seed);
     let held = field.map(|field| held(&found, field)).transpose()?;
     let of = (found.objects.as_slice(), found.origins.as_slice());
@@ -121,7 +120,7 @@ pub(crate) fn run(options: &cli::Layout) -> anyhow::Result<u8> {
 fn other_run(directory: &Path, options: &cli::Layout) -> anyhow::Result<OtherRun> {
     let field = options.order_by.as_deref();
     let trace = ObjectTrace::open(directory, wanted(field))?;
-    let (found, graph) = trace.objects(directory, options.input.window)?;
+    let (found, graph) = trace.objects(options.input.window)?;
     found.trace.missing.iter().for_each(|what| say(format_args!("slimline: {}: missing: {what}", directory.display())));
     let order = ObjectGraph::of(graph, options.input.seed).hierarchical.order;
     let held = field.map(|field| held(&found, field)).transpose()?;
@@ -163,7 +162,7 @@ fn draw_pages(
         let objects = objects.iter().map(|object| (object.start ^ address_space(object.process), object.bytes));
         touching.push(Touching::new(objects, &of.moves, PANEL_CELLS, report.object_accesses));
     }
-    trace.read(&mut Decoder::new(), &mut touching)?;
+    trace.read(&mut touching)?;
     let touched = touching.into_iter().map(Touching::finish);
     let named: Vec<_> = drawn.iter().map(|of| of.arrangement.name()).zip(touched).collect();
     write_whole(path, |out| written(|svg| write_picture(svg, report, &named), out))

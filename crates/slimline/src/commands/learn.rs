@@ -29,7 +29,7 @@ pub(crate) fn run(options: &cli::Learn) -> anyhow::Result<u8> {
     let machine = simulated_machine(&options.machine)?;
     let &cli::ObjectInput { trace: ref directory, window, seed } = &options.input;
     let trace = ObjectTrace::open(directory, Wanted::Fields)?;
-    let (found, graph) = trace.objects(directory, window)?;
+    let (found, graph) = trace.objects(window)?;
     let learning = LearningOptions { seed, trees: options.trees.clone(), most_objects: options.most_objects };
     let learn_of = |graph: Graph| -> anyhow::Result<_> {
         let graph = ObjectGraph::of(graph, seed);

@@ -41,7 +41,7 @@ use slimline_report::html::{self, Finding};
 use slimline_report::simulation::AccessTrace;
 
 use crate::cli::{AccessInput, Cli, Command, Format, PageFormat, ReportFormat};
-use crate::say;
+use crate::{say, sources};
 
 pub(crate) fn run(cli: Cli) -> anyhow::Result<u8> {
     match &cli.command {
@@ -180,8 +180,8 @@ fn show_table(
 
 /// Writes the page of what one analysis found.
 fn print_page(place: ReportPlace, (trace, finding): (&AccessTrace, Finding<'_>)) -> anyhow::Result<()> {
-    let mut page = String::new();
-    html::trace(&mut page, trace, None, &[finding])?;
+    let (mut page, findings) = (String::new(), [finding]);
+    html::trace(&mut page, trace, None, &findings, &sources::of_trace(&findings))?;
     place.print(&page)
 }
 

@@ -1,19 +1,20 @@
 //! `slimline place`
 
 use std::num::NonZeroU64;
+use std::ops::Range;
 
-use anyhow::{Context, Error, anyhow, bail};
+use anyhow::{Context, Error, bail};
 use slimline_analyze::placement::{check_memory, fast_memory};
 use slimline_report::html::Finding;
 use slimline_report::placement::PlacementReport;
 use slimline_report::text;
 use slimline_simulate::extents::Extents;
 use slimline_simulate::machine::Machine;
-use slimline_simulate::simulation::{Options, Simulation};
+use slimline_simulate::simulation::{Options, Outcome};
 
 use super::{ReportPlace, show_found};
-use crate::accesses::{self, Ended};
-use crate::cli::{self, AccessInput};
+use crate::accesses::{self, Accesses};
+use crate::cli;
 use crate::machines::{machine, simulation};
 
 /// Passes a trace through a machine, and shows which data one of its memories is best for.
@@ -21,10 +22,13 @@ pub(crate) fn run(options: &cli::Place) -> anyhow::Result<u8> {
     let machine = machine(&options.machine)?;
     let plan = Plan::of(&machine, options.memory.as_deref(), options.room.map(u64::from), options.part)
         .with_context(|| format!("--machine {}", options.machine))?;
-    let simulation = simulation(&machine, &options.machine, &Options::default())?;
+    let mut simulation = simulation(&machine, &options.machine, &Options::default())?;
     let place = ReportPlace::of(&options.input)?;
-    let (report, ended) = found(&options.input, (simulation, &options.machine), &plan)?;
-    ended.status(report.and_then(|report| {
+    let mut extents = Extents::handing_on(&mut simulation);
+    let read = accesses::read_with_parts(&options.input, plan.part, &mut extents)?;
+    let extents = extents.finish();
+    let report = found(&read, (simulation.finish(), &options.machine), &extents, &plan);
+    read.ended.status(report.and_then(|report| {
         let found = (&report.trace, Finding::Placement(&report));
         let text = |out: &mut String| text::placement(out, &report, options.rows);
         show_found((options.format, place), found, || report.json(), text)
@@ -39,7 +43,7 @@ pub(super) struct Plan {
     /// What fits there.
     room: u64,
     /// Bytes of the parts that data is cut at.
-    part: NonZeroU64,
+    pub(super) part: NonZeroU64,
 }
 
 impl Plan {
@@ -64,26 +68,23 @@ impl Plan {
     }
 }
 
-/// Which data that memory of the machine is best for, which the command line calls so. There is no report where it serves data as it is.
+/// Which data that memory of the machine is best for, which the command line calls so.
+///
+/// # Errors
+/// It serves data as it is.
 pub(super) fn found(
-    input: &AccessInput,
-    (mut simulation, name): (Simulation, &str),
+    read: &Accesses,
+    (outcome, name): (Outcome, &str),
+    extents: &[Range<u64>],
     plan: &Plan,
-) -> anyhow::Result<(anyhow::Result<PlacementReport>, Ended)> {
-    let Plan { memory, room, part } = *plan;
-    let mut extents = Extents::handing_on(&mut simulation);
-    let read = accesses::read_with_parts(input, part, &mut extents)?;
-    let extents = extents.finish();
-    let outcome = simulation.finish();
+) -> anyhow::Result<PlacementReport> {
+    let Plan { memory, room, .. } = *plan;
     let already = outcome.total().served_by_memory[memory];
-    let report = match already {
-        0 => Ok(PlacementReport::new(read.trace, &outcome, (&read.origins, &extents), memory, room)),
-        lines => {
-            let memory = &outcome.machine().memories[memory].name;
-            Err(anyhow!("--machine {name}: {memory} serves {lines} lines as it is, since the others are full"))
-        }
-    };
-    Ok((report, read.ended))
+    if already > 0 {
+        let memory = &outcome.machine().memories[memory].name;
+        bail!("--machine {name}: {memory} serves {already} lines as it is, since the others are full");
+    }
+    Ok(PlacementReport::new(read.trace.clone(), &outcome, (&read.origins, extents), memory, room))
 }
 
 /// Which of the machine's memories: one that data can be placed in.

@@ -21,7 +21,7 @@ use crate::machines::machine;
 pub(crate) fn run(options: &cli::Reuse) -> anyhow::Result<u8> {
     let machine = machine(&options.machine)?;
     let place = ReportPlace::of(&options.input)?;
-    let (report, ended) = found(&options.input, (&machine, &options.machine), options.sampled)?;
+    let (report, ended) = report(&options.input, (&machine, &options.machine), options.sampled)?;
     ended.status(report.and_then(|report| {
         let found = (&report.trace, Finding::Reuse(&report));
         let text = |out: &mut String| text::reuse(out, &report, options.rows);
@@ -31,27 +31,38 @@ pub(crate) fn run(options: &cli::Reuse) -> anyhow::Result<u8> {
 
 /// Distances of all lines, or of so many at a time: on this machine, which the command line calls so. There is no report where all are too
 /// many.
-pub(super) fn found(
+fn report(
     input: &AccessInput,
     (machine, name): (&Machine, &str),
     sampled: Option<usize>,
 ) -> anyhow::Result<(anyhow::Result<ReuseReport>, Ended)> {
-    let wrong_machine = || format!("--machine {name}");
     match sampled {
         None => {
-            let mut locality = Locality::new(machine).with_context(wrong_machine)?;
-            let Accesses { trace, origins, ended, .. } = accesses::read(input, &mut locality)?;
-            let found = locality.finish().context("too much memory is accessed: take --sampled");
-            let exact = |found| ReuseReport::exact(trace, &found, &findings(&found, &origins), &origins);
-            Ok((found.map(exact), ended))
+            let mut locality = of_all((machine, name))?;
+            let read = accesses::read(input, &mut locality)?;
+            Ok((found(&read, locality), read.ended))
         }
         Some(most_lines) => {
-            let mut keys = SampledKeys::new(machine, most_lines, 1.0).with_context(wrong_machine)?;
+            let mut keys = SampledKeys::new(machine, most_lines, 1.0).with_context(|| format!("--machine {name}"))?;
             let read = accesses::read(input, &mut keys)?;
             let (total, data) = by_data(&keys, &read.origins);
             Ok((Ok(ReuseReport::sampled(read.trace, machine, keys.share(), &total, &data, &read.origins)), read.ended))
         }
     }
+}
+
+/// Who takes in the distances of all lines.
+pub(super) fn of_all((machine, name): (&Machine, &str)) -> anyhow::Result<Locality> {
+    Locality::new(machine).with_context(|| format!("--machine {name}"))
+}
+
+/// What that found.
+///
+/// # Errors
+/// There are too many lines.
+pub(super) fn found(read: &Accesses, locality: Locality) -> anyhow::Result<ReuseReport> {
+    let found = locality.finish().context("too much memory is accessed: take --sampled")?;
+    Ok(ReuseReport::exact(read.trace.clone(), &found, &findings(&found, &read.origins), &read.origins))
 }
 
 /// All together, and by data, most accesses first.

@@ -33,35 +33,49 @@ pub(crate) fn run(options: &cli::Share) -> anyhow::Result<u8> {
         let report = SharingReport::of_samples(trace, &machine.name, &sampled, weight);
         return shown(options, place, &report).map(|()| 0);
     }
-    let (report, ended) = found(&options.input, (&machine, &options.machine))?;
+    let (report, ended) = report(&options.input, (&machine, &options.machine))?;
     ended.status(shown(options, place, &report))
 }
 
 /// Of what has each access: on this machine, which the command line calls so.
-pub(super) fn found(input: &AccessInput, (machine, name): (&Machine, &str)) -> anyhow::Result<(SharingReport, Ended)> {
-    let wrong_machine = || format!("--machine {name}");
+fn report(input: &AccessInput, (machine, name): (&Machine, &str)) -> anyhow::Result<(SharingReport, Ended)> {
     if input.trace().as_os_str() == "-" {
         bail!("-: standard input can be read once only, and share reads a trace twice: give a file");
     }
     let mut lines = if input.live {
-        SharedLines::in_one_pass(machine).with_context(wrong_machine)?
+        SharedLines::in_one_pass(machine).with_context(|| format!("--machine {name}"))?
     } else {
         let mut finder = LineFinder::new(machine.line_bytes());
         let Some(threads) = accesses::read(input, &mut finder)?.trace.threads else {
             bail!("{}: tells no threads: share is for what `slimline trace -o` wrote", input.trace().display());
         };
-        finder.finish(machine, u32::try_from(threads).unwrap_or(u32::MAX)).with_context(wrong_machine)?
+        shared_lines(finder, threads, (machine, name))?
     };
-    let Accesses { mut trace, origins, overlap, ended, .. } = accesses::read(input, &mut lines)?;
+    let mut read = accesses::read(input, &mut lines)?;
     let before = lines.before_shared();
     if before > 0 {
-        trace
+        read.trace
             .missing
             .push(format!("{before} accesses to shared lines from before a second thread came to them: {LIVE}"));
     }
-    let found = findings(&lines.lines(), lines.line_bytes(), &origins);
-    let of_lines = (lines.line_bytes(), lines.only_loaded(), overlap);
-    Ok((SharingReport::new(trace, &machine.name, of_lines, &found, &origins), ended))
+    Ok((found(&read, &lines, machine), read.ended))
+}
+
+/// Who takes in, in a second pass, what so many threads do to the lines that a first one found.
+pub(super) fn shared_lines(
+    finder: LineFinder,
+    threads: u64,
+    (machine, name): (&Machine, &str),
+) -> anyhow::Result<SharedLines> {
+    let threads = u32::try_from(threads).unwrap_or(u32::MAX);
+    finder.finish(machine, threads).with_context(|| format!("--machine {name}"))
+}
+
+/// What that found.
+pub(super) fn found(read: &Accesses, lines: &SharedLines, machine: &Machine) -> SharingReport {
+    let found = findings(&lines.lines(), lines.line_bytes(), &read.origins);
+    let of_lines = (lines.line_bytes(), lines.only_loaded(), read.overlap);
+    SharingReport::new(read.trace.clone(), &machine.name, of_lines, &found, &read.origins)
 }
 
 /// Why a single pass lacks something.

@@ -5,7 +5,6 @@ use std::ffi::OsString;
 use std::io;
 use std::path::Path;
 
-use anyhow::bail;
 use slimline_analyze::full_trace::TraceAnalysis;
 use slimline_analyze::full_trace::filter::Filter;
 use slimline_analyze::full_trace::splitting::SplitRules;
@@ -27,9 +26,10 @@ use crate::collectors::{check_unasked, collector, why_untraced};
 use crate::configuration::{Configuration, FILE};
 use crate::disk::Disk;
 use crate::made_tables::WithMadeTables;
+use crate::recorded::{Pass, RecordedTrace};
 use crate::region_profiles::{self, NO_REGION, Taken};
 use crate::say;
-use crate::tracing::{Live, Recorder, program_of, why_nothing};
+use crate::tracing::{Live, Recorder, program_of};
 
 /// Runs the program, analyzes or writes what it tells while it runs, and ends as it ended. Or shows what was written.
 pub(crate) fn run(options: &cli::Trace) -> anyhow::Result<u8> {
@@ -186,24 +186,17 @@ fn in_vain(live: &mut Live) -> bool {
 
 fn replay(options: &cli::Trace, directory: &Path) -> anyhow::Result<u8> {
     check_unasked(&options.collecting, "--replay")?;
-    let recording = open(directory)?;
+    let trace = RecordedTrace::open_traced(directory)?;
     let place = ReportPlace::open(options.report.as_deref(), false)?;
     let mut live = Live::of(analysis(options));
-    live.replay(&recording)?;
+    live.begin_replay(trace.recording());
+    let pass = trace.read(&mut [&mut live])?;
+    live.end_replay(&pass);
     if in_vain(&mut live) {
         return Ok(2);
     }
-    show_report(options, place, &report_of(live, &recording, &rules(options)))?;
+    show_report(options, place, &report_of(live, trace.recording(), &rules(options)))?;
     Ok(0)
-}
-
-/// What was written; nothing is refused.
-fn open(directory: &Path) -> anyhow::Result<Recording> {
-    let recording = Recording::open(directory)?;
-    if recording.is_empty() {
-        bail!("{}: {}", directory.display(), why_nothing(&recording, "nothing was traced"));
-    }
-    Ok(recording)
 }
 
 fn report_of(live: Live, recording: &Recording, rules: &SplitRules) -> TraceReport {
@@ -211,12 +204,17 @@ fn report_of(live: Live, recording: &Recording, rules: &SplitRules) -> TraceRepo
     live.report(command.clone(), (*end, *windows), rules)
 }
 
-/// Counts of all accesses of a trace that was written.
-pub(super) fn counts(directory: &Path) -> anyhow::Result<TraceReport> {
-    let recording = open(directory)?;
+/// What of a trace is counted where nothing is left out; it is to read `recording`.
+pub(super) fn counting(recording: &Recording) -> Live {
     let mut live = Live::of(TraceAnalysis::of(Filter::default()));
-    live.replay(&recording)?;
-    Ok(report_of(live, &recording, &SplitRules::default()))
+    live.begin_replay(recording);
+    live
+}
+
+/// The counts, once all was read.
+pub(super) fn counted(mut live: Live, recording: &Recording, pass: &Pass) -> TraceReport {
+    live.end_replay(pass);
+    report_of(live, recording, &SplitRules::default())
 }
 
 fn show_report(options: &cli::Trace, place: ReportPlace, report: &TraceReport) -> anyhow::Result<()> {

@@ -7,7 +7,7 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
 
-use browser::{BROKEN, Browser, LEVELS, PALE, View, WIDE};
+use browser::{BROKEN, Browser, HIDDEN_PARTS, LEVELS, PALE, View, WIDE};
 
 fn slimline(directory: &Path, arguments: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_slimline"));
@@ -161,7 +161,17 @@ fn a_trace_is_a_page_that_is_opened_filtered_and_clicked_through() {
     }
     let asked = [&["simulate", "--classes", "--used-bytes"], &PAGE[..]].concat();
     let caches = String::from_utf8(slimline(directory.path(), &asked).stdout).unwrap();
-    assert_eq!(part(&caches, "caches"), part(&page, "caches"));
+    for id in ["caches", "fields", "source"] {
+        assert_eq!(part(&caches, id), part(&page, id), "{id}");
+    }
+    let source = part(&page, "source");
+    let (_, row) = source.split_once("<code>            bodies[i].x += bodies[i].vx;</code>").unwrap();
+    let touches = row.split_once("</tr>").unwrap().0;
+    assert!(touches.contains("bodies {vx x}"), "{touches}");
+    assert!(!source.contains("could not be read") && !source.contains("was changed after"), "{source}");
+    let fields = part(&page, "fields");
+    assert!(fields.contains("<caption>Lines and what they use of bodies: shares of its cycles</caption>"), "{fields}");
+    assert!(part(&page, "advice").contains("<li>x–vx 1.00</li>"));
 
     let file = directory.path().join("page.html");
     fs::write(&file, &page).unwrap();
@@ -171,6 +181,7 @@ fn a_trace_is_a_page_that_is_opened_filtered_and_clicked_through() {
             browser.open(&file, View { width, is_dark, has_scripts: true });
             assert_eq!(browser.evaluate(PALE), serde_json::json!([]), "dark: {is_dark}");
             assert_eq!(browser.evaluate("document.documentElement.scrollWidth <= innerWidth"), true, "{width}");
+            assert_eq!(browser.evaluate(HIDDEN_PARTS), serde_json::json!([]), "{width}");
         }
     }
     assert_eq!(browser.evaluate(BROKEN), serde_json::json!([]));

@@ -3,16 +3,18 @@
 use std::fmt::{self, Write};
 
 use super::elements::{as_advised, as_it_is};
-use super::{Page, advice_id, affinity, data, group_id, matrix};
+use super::{Page, advice_id, data, group_id};
+use crate::html::affinity::{Together, Used, used_together};
 use crate::html::bar;
+use crate::html::matrix::{self, MOST_FIELDS, Matrix};
 use crate::html::page::Escaped;
 use crate::html::structure_map::legend;
 use crate::html::table::{Cell, Column, Table};
 use crate::text::cells::objects;
 use crate::text::number::{RANGE, percent, range};
 use crate::text::served::{levels, levels_and_others, mean_cycles};
-use crate::text::{element, lines, threads};
-use crate::view::{Advice, Field, Group, Interval};
+use crate::text::{element, hottest, lines, threads};
+use crate::view::{Advice, Field, Group, Interval, Loop, LoopGroup};
 
 /// Loops that a row of the table of fields names.
 const LOOPS_OF_FIELD: usize = 6;
@@ -58,8 +60,52 @@ fn one(out: &mut impl Write, page: &Page<'_>, group: &Group) -> fmt::Result {
     if !group.fields.is_empty() {
         fields(out, page, group)?;
     }
-    matrix::loops_and_fields(out, page, group)?;
-    affinity::used_together(out, group)
+    loops_and_fields(page, group).write(out)?;
+    used_together(out, &together(group))
+}
+
+/// Which loops use it, and what of it.
+fn loops_and_fields<'a>(page: &'a Page<'_>, group: &'a Group) -> Matrix<'a> {
+    let is_worth_it = |part: &LoopGroup| part.id == group.id && (part.share > 0.0 || !part.fields.is_empty());
+    let uses = |found: &'_ Loop| found.groups.iter().position(is_worth_it);
+    let loops = page.report.loops.iter().filter_map(|found| Some((found, &found.groups[uses(found)?])));
+    let mut loops: Vec<(&Loop, &LoopGroup)> = loops.collect();
+    loops.sort_by(|a, b| b.1.share.total_cmp(&a.1.share));
+    let used: Vec<&Field> = group.fields.iter().filter(|field| !field.loops.is_empty()).collect();
+    let fields = hottest(&used, MOST_FIELDS);
+    let what = if fields.is_empty() { "Loops that use" } else { "Loops and what they use of" };
+    let of_group = |share: f64| if group.share > 0.0 { share / group.share } else { 0.0 };
+    let row = |&(found, part): &(&Loop, &LoopGroup)| {
+        let share = |field: &&Field| {
+            let place = part.fields.iter().position(|&at| at == field.offset)?;
+            part.field_shares.get(place).map(|&share| of_group(share))
+        };
+        matrix::Row {
+            name: format!("{} {}", found.function, lines(found)),
+            shares: fields.iter().map(share).collect(),
+            all: of_group(part.share),
+        }
+    };
+    Matrix {
+        caption: format!("{what} {}: shares of its {}", group.name, page.cost),
+        code: "loop",
+        rows: loops.iter().map(row).collect(),
+        more_fields: used.len() - fields.len(),
+        fields: fields
+            .iter()
+            .map(|field| (field.name.as_str(), format!("{}, offset {}", field.name, field.offset)))
+            .collect(),
+    }
+}
+
+fn together(group: &Group) -> Together<'_> {
+    let used = group.fields.iter().filter(|field| field.is_used());
+    Together {
+        of: &group.name,
+        fields: used.map(|field| Used { offset: field.offset, name: &field.name, share: field.share }).collect(),
+        pairs: group.affinity.iter().map(|pair| (pair.a, pair.b, pair.value)).collect(),
+        clusters: group.clusters.clone(),
+    }
 }
 
 /// What is advised for a group, with its place in the report.

@@ -2,6 +2,7 @@
 
 use std::fmt::{self, Write};
 
+use crate::html::affinity::{Together, Used, used_together};
 use crate::html::bar;
 use crate::html::page::{self, Escaped};
 use crate::html::structure_map::legend;
@@ -87,6 +88,7 @@ fn card(
     }
     as_it_is(out, of)?;
     as_advised(out, of, advice)?;
+    used_together(out, &together(of))?;
     patterns(out, of)?;
     tried(out, of, Some(&advice.layout))?;
     writeln!(out, "<h4>New definitions</h4>")?;
@@ -157,6 +159,21 @@ fn as_advised(out: &mut impl Write, of: &StructureRow, advice: &AdvisedRow) -> f
     }
 }
 
+/// Fields that visits use; those of one part of what is advised belong together.
+fn together(of: &StructureRow) -> Together<'_> {
+    let used = of.fields.iter().filter(|field| field.used > 0.0);
+    let offsets = |part: &Vec<String>| {
+        let named = part.iter().filter_map(|name| of.fields.iter().find(|field| field.name == *name));
+        named.map(|field| field.offset.into()).collect()
+    };
+    Together {
+        of: &of.name,
+        fields: used.map(|field| Used { offset: field.offset.into(), name: &field.name, share: field.used }).collect(),
+        pairs: of.affinity.iter().map(|pair| (pair.a, pair.b, pair.value)).collect(),
+        clusters: of.advice.iter().flat_map(|advice| advice.layout.parts.iter().map(offsets)).collect(),
+    }
+}
+
 fn patterns(out: &mut impl Write, of: &StructureRow) -> fmt::Result {
     if of.patterns.is_empty() {
         return Ok(());
@@ -222,6 +239,7 @@ fn left_alone(out: &mut impl Write, report: &RelayoutReport) -> fmt::Result {
         writeln!(out, "<details class=\"group\">\n<summary>{head}</summary>\n<div class=\"inside\">")?;
         writeln!(out, "<p>{}</p>", Escaped(&what_it_is(of, of.allocated_at.as_deref())))?;
         as_it_is(out, of)?;
+        used_together(out, &together(of))?;
         patterns(out, of)?;
         tried(out, of, None)?;
         writeln!(out, "</div>\n</details>")?;

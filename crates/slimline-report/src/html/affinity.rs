@@ -3,11 +3,12 @@
 use std::f64::consts::{PI, TAU};
 use std::fmt::{self, Write};
 
-use crate::html::bar::TONES;
-use crate::html::page::Escaped;
+use slimline_trace::escape::plain;
+
+use super::bar::TONES;
+use super::page::Escaped;
+use crate::text::braced;
 use crate::text::number::{count, percent};
-use crate::text::{braced, hottest, names};
-use crate::view::{Affinity, Field, Group};
 
 /// Most nodes: with more nobody tells edges apart.
 const MOST_NODES: usize = 14;
@@ -23,35 +24,63 @@ const RADIUS: f64 = 104.0;
 const LEAST_NODE: f64 = 6.0;
 const LARGEST_NODE: f64 = 24.0;
 
+/// Fields of a structure that are used, and which of them together.
+pub(super) struct Together<'a> {
+    /// What the structure is called.
+    pub(super) of: &'a str,
+    /// Those that are used, by offset.
+    pub(super) fields: Vec<Used<'a>>,
+    /// Offsets of two of them, and how much they are used together, 0 to 1; strongest first.
+    pub(super) pairs: Vec<(u64, u64, f64)>,
+    /// Offsets of those that belong together.
+    pub(super) clusters: Vec<Vec<u64>>,
+}
+
+/// A field that is used.
+#[derive(Clone, Copy)]
+pub(super) struct Used<'a> {
+    pub(super) offset: u64,
+    pub(super) name: &'a str,
+    /// Its part of what its structure costs, or of the visits; by that nodes are large.
+    pub(super) share: f64,
+}
+
+impl Together<'_> {
+    fn name(&self, offset: u64) -> String {
+        let field = self.fields.iter().find(|field| field.offset == offset);
+        field.map_or_else(|| format!("+{offset}"), |field| plain(field.name))
+    }
+}
+
 /// Nothing where no two fields are used.
-pub(super) fn used_together(out: &mut impl Write, group: &Group) -> fmt::Result {
-    let used: Vec<&Field> = group.fields.iter().filter(|field| field.is_used()).collect();
-    let pairs: Vec<&Affinity> = group.affinity.iter().filter(|pair| pair.value >= LEAST_AFFINITY).collect();
-    if used.len() < 2 {
+pub(super) fn used_together(out: &mut impl Write, together: &Together<'_>) -> fmt::Result {
+    let Together { fields, pairs, clusters, .. } = together;
+    let pairs: Vec<(u64, u64, f64)> = pairs.iter().copied().filter(|(.., value)| *value >= LEAST_AFFINITY).collect();
+    if fields.len() < 2 {
         return Ok(());
     }
     writeln!(out, "<h4>Used together</h4>\n<div class=\"together\">")?;
-    if used.len() > 2 && !pairs.is_empty() {
-        graph(out, group, &used, &pairs)?;
+    if fields.len() > 2 && !pairs.is_empty() {
+        graph(out, together, &pairs)?;
     }
-    let names = names(group);
+    let name = |offset| together.name(offset);
     writeln!(out, "<div>")?;
     if pairs.is_empty() {
         writeln!(out, "<p>No two fields are used together.</p>")?;
     } else {
         writeln!(out, "<p>Affinity, 0 to 1, of fields that are used together:</p>\n<ul class=\"pairs\">")?;
-        for pair in pairs.iter().take(MOST_PAIRS) {
-            writeln!(out, "<li>{}–{} {:.2}</li>", Escaped(&names(pair.a)), Escaped(&names(pair.b)), pair.value)?;
+        for &(a, b, value) in pairs.iter().take(MOST_PAIRS) {
+            writeln!(out, "<li>{}–{} {value:.2}</li>", Escaped(&name(a)), Escaped(&name(b)))?;
         }
         if pairs.len() > MOST_PAIRS {
             writeln!(out, "<li>{} more</li>", count((pairs.len() - MOST_PAIRS) as u64))?;
         }
         writeln!(out, "</ul>")?;
     }
-    let is_used = |at: &u64| used.iter().any(|field| field.offset == *at);
-    let clusters = group.clusters.iter().map(|cluster| cluster.iter().copied().filter(is_used).collect::<Vec<_>>());
+    let is_used = |at: &u64| fields.iter().any(|field| field.offset == *at);
+    let clusters = clusters.iter().map(|cluster| cluster.iter().copied().filter(is_used).collect::<Vec<_>>());
     let clusters: Vec<String> =
-        clusters.filter(|cluster| !cluster.is_empty()).map(|cluster| braced(&cluster, &names)).collect();
+        clusters.filter(|cluster| !cluster.is_empty()).map(|cluster| braced(&cluster, &name)).collect();
     if clusters.len() > 1 {
         writeln!(out, "<p>Belong together:</p>\n<ul class=\"pairs\">")?;
         for cluster in &clusters {
@@ -64,7 +93,7 @@ pub(super) fn used_together(out: &mut impl Write, group: &Group) -> fmt::Result 
 
 /// A node: where it is, how large, what it says.
 struct Node<'a> {
-    field: &'a Field,
+    field: Used<'a>,
     cluster: usize,
     angle: f64,
     radius: f64,
@@ -81,12 +110,15 @@ impl Node<'_> {
 }
 
 /// The hottest fields on a circle, those of a cluster side by side.
-fn graph(out: &mut impl Write, group: &Group, used: &[&Field], pairs: &[&Affinity]) -> fmt::Result {
-    let cluster = |field: &Field| {
-        let found = group.clusters.iter().position(|cluster| cluster.contains(&field.offset));
-        found.unwrap_or(group.clusters.len())
+fn graph(out: &mut impl Write, together: &Together<'_>, pairs: &[(u64, u64, f64)]) -> fmt::Result {
+    let clusters = &together.clusters;
+    let cluster = |field: &Used<'_>| {
+        let found = clusters.iter().position(|cluster| cluster.contains(&field.offset));
+        found.unwrap_or(clusters.len())
     };
-    let mut fields = hottest(used, MOST_NODES);
+    let mut fields = together.fields.clone();
+    fields.sort_by(|a, b| b.share.total_cmp(&a.share));
+    fields.truncate(MOST_NODES);
     fields.sort_by_key(|field| (cluster(field), field.offset));
     let step = TAU / fields.len() as f64;
     let radius = |share: f64| LEAST_NODE + (LARGEST_NODE - LEAST_NODE) * share.clamp(0.0, 1.0).sqrt();
@@ -94,17 +126,17 @@ fn graph(out: &mut impl Write, group: &Group, used: &[&Field], pairs: &[&Affinit
     let nodes: Vec<Node<'_>> = fields
         .iter()
         .zip(angles)
-        .map(|(&field, angle)| Node { field, cluster: cluster(field), angle, radius: radius(field.share) })
+        .map(|(&field, angle)| Node { field, cluster: cluster(&field), angle, radius: radius(field.share) })
         .collect();
-    let said = format!("Graph of {} fields of {}; what it shows is told beside it", nodes.len(), group.name);
+    let said = format!("Graph of {} fields of {}; what it shows is told beside it", nodes.len(), together.of);
     writeln!(
         out,
         "<svg class=\"graph\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" aria-label=\"{}\">",
         Escaped(&said)
     )?;
     let at = |offset: u64| nodes.iter().find(|node| node.field.offset == offset);
-    for pair in pairs {
-        if let (Some(a), Some(b)) = (at(pair.a), at(pair.b)) {
+    for &(a, b, value) in pairs {
+        if let (Some(a), Some(b)) = (at(a), at(b)) {
             writeln!(
                 out,
                 "<line x1=\"{:.1}\" y1=\"{:.1}\" x2=\"{:.1}\" y2=\"{:.1}\" stroke-width=\"{:.1}\"/>",
@@ -112,7 +144,7 @@ fn graph(out: &mut impl Write, group: &Group, used: &[&Field], pairs: &[&Affinit
                 a.y(),
                 b.x(),
                 b.y(),
-                0.5 + 4.5 * pair.value
+                0.5 + 4.5 * value
             )?;
         }
     }
