@@ -1,21 +1,20 @@
 //! Layouts of structures, tried on all that a recorded program accessed.
 
 use std::collections::BTreeSet;
-use std::env;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context as _, anyhow};
+use anyhow::anyhow;
 use slimline_analyze::full_trace::object_structures::{Filled, Structured, TouchingLine};
 use slimline_analyze::full_trace::objects::Object;
 use slimline_analyze::relayout::addresses::{TooLarge, relayout};
 use slimline_analyze::relayout::candidates::{Candidate, Objects, candidates};
+use slimline_analyze::relayout::columns::{HandedOnLines, all_handed_on, join, traced_functions};
 use slimline_analyze::relayout::plain_name;
 use slimline_analyze::relayout::search::Searched;
 use slimline_analyze::relayout::ties::{Tie, ties};
 use slimline_analyze::relayout::visits::{Visiting, Visits};
 use slimline_analyze::relayout::{Taken, TimeRatio, share};
 use slimline_report::relayout::{Facts, LargePagesTaken, LastLevel, RelayoutReport, Replayed};
-use slimline_report::source::seen_from;
 use slimline_simulate::access::{Access, Consumer};
 use slimline_simulate::footprint::Footprint;
 use slimline_simulate::machine::{Cache, Machine};
@@ -59,6 +58,9 @@ pub(crate) fn search(directory: &Path, machine: (&Machine, &str)) -> anyhow::Res
         structured.narrow_as(&found.structured(trace.program()));
     }
     let objects = found.into_objects();
+    let sources = sources_of(&structured);
+    let handed_on = all_handed_on(&structured.arrays, &traced_functions(trace.program()), &sources);
+    let handed_on = join(&mut structured, &objects, &handed_on);
     let replays = Replays { trace: &trace, objects: &objects, structured: &structured, machine, accesses: count.0 };
     let (visits, replayed, waited) = replays.as_it_is()?;
     let before = Taken::of(&waited);
@@ -83,8 +85,7 @@ pub(crate) fn search(directory: &Path, machine: (&Machine, &str)) -> anyhow::Res
     replays.try_each(&mut searched, &visits)?;
     let together = replays.confirm(&mut searched, &before)?;
     let large_pages = replays.with_large_pages(&searched)?;
-    let here = env::current_dir().context("this directory")?;
-    let ties = ties_of(&structured, &searched, &here);
+    let ties = ties_of(&structured, &searched, &sources, &handed_on);
     let facts = Facts {
         machine: machine.0,
         structured: &structured,
@@ -97,20 +98,31 @@ pub(crate) fn search(directory: &Path, machine: (&Machine, &str)) -> anyhow::Res
     Ok(RelayoutReport::new(described, &facts, &searched, &replayed, of_structures))
 }
 
-/// What the program's sources rely on of the layouts of these, as far as they are on this machine.
-fn ties_of(structured: &Structured, searched: &[Searched], here: &Path) -> Vec<Option<Vec<(String, Tie)>>> {
-    let files: BTreeSet<PathBuf> =
-        structured.structures.iter().flat_map(|shape| shape.lines.iter().map(TouchingLine::path)).collect();
-    let texts: Vec<(String, String)> = files
-        .into_iter()
-        .filter_map(|file| Some((seen_from(here, &file.display().to_string()), text(&file)?)))
-        .collect();
+/// Sources in which traced code accessed structures, as far as they are on this machine, with their paths.
+fn sources_of(structured: &Structured) -> Vec<(String, String)> {
+    let of_structures = structured.structures.iter().flat_map(|shape| &shape.lines);
+    let of_arrays = structured.arrays.iter().flat_map(|array| &array.lines);
+    let files: BTreeSet<PathBuf> = of_structures.chain(of_arrays).map(TouchingLine::path).collect();
+    files.into_iter().filter_map(|file| Some((file.display().to_string(), text(&file)?))).collect()
+}
+
+/// What the program's sources rely on of the layouts of these; none where no source is here.
+fn ties_of(
+    structured: &Structured,
+    searched: &[Searched],
+    sources: &[(String, String)],
+    handed_on: &HandedOnLines,
+) -> Vec<Option<Vec<(String, Tie)>>> {
     let of = |searched: &Searched| {
-        let name = plain_name(&structured.structures[searched.structure as usize].name);
+        let shape = &structured.structures[searched.structure as usize];
         let in_file = |(file, text): &(String, String)| {
-            ties(name, text).into_iter().map(|tie| (file.clone(), tie)).collect::<Vec<_>>()
+            ties(plain_name(&shape.name), text).into_iter().map(|tie| (file.clone(), tie)).collect::<Vec<_>>()
         };
-        (!texts.is_empty()).then(|| texts.iter().flat_map(in_file).collect())
+        let found = match shape.is_columns {
+            true => handed_on.get(&searched.structure).cloned().unwrap_or_default(),
+            false => sources.iter().flat_map(in_file).collect(),
+        };
+        (!sources.is_empty()).then_some(found)
     };
     searched.iter().map(of).collect()
 }

@@ -166,6 +166,7 @@ mod tests {
     use slimline_simulate::simulation::{Options, Outcome, Simulation};
 
     use super::*;
+    use crate::relayout::Caution;
     use crate::text::a_run;
     use crate::text::relayout::tests::two_structures;
 
@@ -288,7 +289,8 @@ mod tests {
             structure.tried.iter_mut().for_each(|tried| tried.parts = vec![vec![name()]]);
             if let Some(advice) = &mut structure.advice {
                 (advice.title, advice.code) = (name(), name());
-                (advice.cautions, advice.touched_lines) = (vec![name()], vec![name()]);
+                advice.cautions = vec![Caution { what: name(), at: vec![name()] }];
+                advice.touched_lines = vec![name()];
             }
         }
         (advice.machine, reuse.machine, sharing.machine, extents.machine) = (name(), name(), name(), name());
