@@ -26,6 +26,8 @@ struct Case {
     change: &'static str,
     first: &'static [&'static str],
     is_pool: bool,
+    /// Whether fields have narrower types beside that.
+    is_narrowed: bool,
     /// For its trace: whether values are told.
     flags: &'static str,
     arguments: &'static [&'static str],
@@ -40,6 +42,7 @@ const fn case(name: &'static str, source: &'static str, structure: &'static str)
         change: "split",
         first: &[],
         is_pool: false,
+        is_narrowed: false,
         flags: "-O2 -g",
         arguments: &[],
     }
@@ -86,7 +89,21 @@ const CASES: &[Case] = &[
     Case { change: "reorder", ..case("holes", "advised/holes.c", "quote") },
     Case { change: "align", ..case("straddling", "advised/straddling.c", "material") },
     Case { change: "pool", is_pool: true, ..case("pooled", "advised/pooled.c", "edge") },
-    Case { change: "shrink", flags: "-O2 -g --slimline-values", ..case("counters", "advised/counters.c", "counter") },
+    Case {
+        change: "shrink",
+        is_narrowed: true,
+        flags: WITH_VALUES,
+        ..case("counters", "advised/counters.c", "counter")
+    },
+    Case {
+        change: "hot_cold_split",
+        first: &["key", "packets", "bytes", "errors", "kind", "retries", "state", "next"],
+        is_pool: true,
+        is_narrowed: true,
+        flags: WITH_VALUES,
+        ..case("flows", "advised/flows.c", "flow")
+    },
+    Case { change: "merge", first: &["x", "y", "z"], ..case("gather", "advised/gather.c", "x, y, z, neighbors") },
     Case { change: LARGE_PAGES, ..case("counters_large_pages", "advised/counters.c", "counter") },
     Case { first: &["key"], ..case("probing", "advised/probing.c", "slot") },
     Case { first: &["price", "quantity", "id"], ..case("orders", "advised/orders.cpp", "Order") },
@@ -98,6 +115,7 @@ const CASES: &[Case] = &[
     },
 ];
 
+const WITH_VALUES: &str = "-O2 -g --slimline-values";
 /// Nothing of the program is changed: `malloc` takes pages of 2 MiB.
 const LARGE_PAGES: &str = "large_pages";
 const BY_MALLOC: (&str, &str) = ("GLIBC_TUNABLES", "glibc.malloc.hugetlb=1");
@@ -124,9 +142,8 @@ struct Structure {
 
 #[derive(Deserialize)]
 struct Advice {
-    change: String,
-    parts: Vec<Vec<String>>,
-    is_pool: bool,
+    #[serde(flatten)]
+    layout: Layout,
     predicted: Predicted,
 }
 
@@ -139,10 +156,17 @@ struct Predicted {
 
 #[derive(Deserialize)]
 struct Tried {
+    #[serde(flatten)]
+    layout: Layout,
+    time_ratio: f64,
+}
+
+#[derive(Deserialize)]
+struct Layout {
     change: String,
     parts: Vec<Vec<String>>,
+    narrowed: Vec<String>,
     is_pool: bool,
-    time_ratio: f64,
 }
 
 impl Case {
@@ -162,10 +186,11 @@ impl Case {
         Ok([before, after])
     }
 
-    fn is_by_hand(&self, change: &str, parts: &[Vec<String>], is_pool: bool) -> bool {
-        let first: BTreeSet<&str> = parts.first().into_iter().flatten().map(String::as_str).collect();
+    fn is_by_hand(&self, layout: &Layout) -> bool {
+        let first: BTreeSet<&str> = layout.parts.first().into_iter().flatten().map(String::as_str).collect();
         let has_first = self.first.is_empty() || first == self.first.iter().copied().collect();
-        change == self.change && is_pool == self.is_pool && has_first
+        let is_narrowed = !layout.narrowed.is_empty();
+        layout.change == self.change && (layout.is_pool, is_narrowed) == (self.is_pool, self.is_narrowed) && has_first
     }
 
     fn command(&self, executable: &PathBuf) -> Command {
@@ -191,13 +216,13 @@ impl Case {
         let Some(structure) = advised.structures.iter().find(|of| of.name.ends_with(self.structure)) else {
             bail!("{}: nothing is said of {}", self.name, self.structure);
         };
-        let mut tried = structure.tried.iter().filter(|of| self.is_by_hand(&of.change, &of.parts, of.is_pool));
-        let is_advised = |of: &&Advice| self.is_by_hand(&of.change, &of.parts, of.is_pool);
+        let mut tried = structure.tried.iter().filter(|of| self.is_by_hand(&of.layout));
+        let is_advised = |of: &&Advice| self.is_by_hand(&of.layout);
         let confirmed = structure.advice.as_ref().filter(is_advised).map(|of| of.predicted.time_ratio);
         let Some(predicted) = confirmed.or(tried.next().map(|of| of.time_ratio)) else {
             bail!("{}: {} of {} was not tried", self.name, self.change, self.structure);
         };
-        Ok((predicted, structure.advice.as_ref().map(|of| (of.change.as_str(), &of.predicted))))
+        Ok((predicted, structure.advice.as_ref().map(|of| (of.layout.change.as_str(), &of.predicted))))
     }
 }
 

@@ -1,22 +1,26 @@
 //! Which layouts structures should have, as tried on a trace, for `slimline advise TRACE`.
 
+mod cautions;
+
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use serde::Serialize;
 use slimline_analyze::declared_layout::LINE_BYTES;
-use slimline_analyze::full_trace::held_values::{Narrower, ROOM};
-use slimline_analyze::full_trace::object_structures::{FieldShape, Hold, StructureShape, Structured, TouchingLine};
+use slimline_analyze::full_trace::held_values::Narrower;
+use slimline_analyze::full_trace::object_structures::{FieldShape, StructureShape, Structured, TouchingLine};
 use slimline_analyze::full_trace::objects::{Object, ObjectOrigin};
 use slimline_analyze::relayout::candidates::{Candidate, Untouchable};
 use slimline_analyze::relayout::search::{Searched, Tried};
-use slimline_analyze::relayout::ties::{Reliance, Tie};
+use slimline_analyze::relayout::ties::Tie;
 use slimline_analyze::relayout::visits::{MOST_FIELDS, Visits};
 use slimline_analyze::relayout::{Taken, TimeRatio, WORTH_IT, definitions, narrower_type};
 use slimline_attribute::tables::Language;
 use slimline_simulate::machine::Machine;
-use slimline_simulate::relaid::{Part, StructureLayout};
+use slimline_simulate::relaid::{MovedField, Part, StructureLayout};
 
+pub use self::cautions::Caution;
+use self::cautions::cautions;
 use crate::full_trace::{bounds, known};
 use crate::simulation::AccessTrace;
 use crate::view::{Affinity, NewLayout, PlacedField};
@@ -147,6 +151,8 @@ pub struct PatchedRow {
 pub struct StructureRow {
     /// Its name.
     pub name: String,
+    /// It is arrays of as many elements each, of which every one has a field: no structure yet.
+    pub is_columns: bool,
     /// Its size.
     pub bytes: u32,
     /// Part of the program's time, as predicted.
@@ -254,10 +260,12 @@ impl PredictedRow {
 /// A layout that was tried.
 #[derive(Clone, Debug, Serialize)]
 pub struct TriedRow {
-    /// `reorder`, `align`, `pool`, `hot_cold_split`, `shrink`, `split`, `array_of_each` or `blocks`.
+    /// `reorder`, `align`, `pool`, `merge`, `hot_cold_split`, `shrink`, `split`, `array_of_each` or `blocks`.
     pub change: &'static str,
     /// Names of the fields of each part.
     pub parts: Vec<Vec<String>>,
+    /// Fields that have narrower types then.
+    pub narrowed: Vec<String>,
     /// Bytes of each part of an element.
     pub part_bytes: Vec<u32>,
     /// Whether objects lie side by side, as in a pool.
@@ -269,7 +277,8 @@ pub struct TriedRow {
 impl TriedRow {
     /// Whether it is that one.
     pub(crate) fn is(&self, other: &Self) -> bool {
-        (self.change, &self.parts, self.is_pool) == (other.change, &other.parts, other.is_pool)
+        (self.change, &self.parts, &self.narrowed) == (other.change, &other.parts, &other.narrowed)
+            && (&self.part_bytes, self.is_pool) == (&other.part_bytes, other.is_pool)
     }
 }
 
@@ -283,8 +292,8 @@ pub struct AdvisedRow {
     pub title: String,
     /// With this change alone, by a replay of [`RelayoutReport::replayed`] accesses.
     pub predicted: PredictedRow,
-    /// What to mind.
-    pub cautions: Vec<String>,
+    /// What to mind; files by their whole path where it is known.
+    pub cautions: Vec<Caution>,
     /// Where the fields of each part are; where several elements' lie together, those of a block of them.
     pub layouts: Vec<NewLayout>,
     /// The new definitions.
@@ -306,7 +315,7 @@ pub struct Facts<'a> {
     pub objects: &'a [Object],
     /// By structure.
     pub visits: &'a [Visits],
-    /// Of those that were searched, what sources rely on their layout: a file as it is to be shown and the line; none where no source could be read.
+    /// Of those that were searched, what sources rely on their layout: a file by its whole path and the line; none where no source could be read.
     pub ties: &'a [Option<Vec<(String, Tie)>>],
 }
 
@@ -374,13 +383,14 @@ fn row(facts: &Facts<'_>, (searched, ties): (&Searched, &Option<Vec<(String, Tie
         layout: tried(advised),
         title: title(shape, &advised.candidate),
         predicted: PredictedRow::of(&taken, before),
-        cautions: narrowed(shape, &advised.candidate).into_iter().chain(cautions(shape, ties.as_deref())).collect(),
+        cautions: cautions(shape, &advised.candidate, ties.as_deref()),
         layouts: new_layouts(&advised.candidate.layout),
         code: definitions(shape, &advised.candidate),
         touched_lines: touched_lines(shape, &advised.candidate),
     });
     StructureRow {
         name: shape.name.clone(),
+        is_columns: shape.is_columns,
         bytes: shape.bytes,
         share: searched.share,
         accesses: searched.accesses,
@@ -424,10 +434,11 @@ fn objects(facts: &Facts<'_>, structure: u32) -> (u64, Option<String>) {
 }
 
 fn layout_row(shape: &StructureShape, candidate: &Candidate, time_ratio: f64) -> TriedRow {
-    let names = |part: &Vec<usize>| part.iter().map(|field| shape.fields[*field].name.clone()).collect();
+    let names = |fields: &Vec<usize>| fields.iter().map(|field| shape.fields[*field].name.clone()).collect();
     TriedRow {
         change: candidate.change.name(),
         parts: candidate.parts.iter().map(names).collect(),
+        narrowed: names(&candidate.narrowed),
         part_bytes: candidate.layout.parts().iter().map(|part| part.bytes).collect(),
         is_pool: candidate.is_pool,
         time_ratio,
@@ -460,7 +471,13 @@ fn title(shape: &StructureShape, candidate: &Candidate) -> String {
     };
     let parts = candidate.parts.iter().map(part).collect::<Vec<_>>().join(" ");
     let bytes = candidate.layout.parts()[0].bytes;
-    match candidate.change {
+    let fields: Vec<&str> = candidate.narrowed.iter().map(|&field| shape.fields[field].name.as_str()).collect();
+    let types = if fields.len() == 1 { "a narrower type" } else { "narrower types" };
+    let narrowed = match fields.as_slice() {
+        [] => String::new(),
+        fields => format!(", and give {{{}}} {types}", fields.join(" ")),
+    };
+    let change = match candidate.change {
         Change::Reorder => format!("Reorder {name} as {parts}: {bytes} bytes in the place of {}", shape.bytes),
         Change::Align => {
             let order = if candidate.parts[0].is_sorted() { String::new() } else { format!(" as {parts}") };
@@ -472,17 +489,27 @@ fn title(shape: &StructureShape, candidate: &Candidate) -> String {
             format!("Align {name}{order} to {bytes} bytes, so that {why}")
         }
         Change::Pool => format!("Allocate {name} from a pool, side by side"),
+        Change::Merge => {
+            let merged: Vec<String> = candidate.merged().map(|(_, fields)| part(fields)).collect();
+            let bytes: Vec<String> =
+                candidate.merged().map(|(number, _)| candidate.layout.parts()[number].bytes.to_string()).collect();
+            let (one, arrays) =
+                if merged.len() == 1 { ("one array", "the arrays") } else { ("an array each", "the arrays") };
+            format!(
+                "Make {one} of structures of {arrays} {}: {} bytes an element",
+                merged.join(" "),
+                bytes.join(" and ")
+            )
+        }
         Change::HotCold => {
             let cold = candidate.parts.get(1).map(part).unwrap_or_default();
             let pool = if candidate.is_pool { ", and allocate both parts from pools" } else { "" };
             format!("Move {cold} of {name} behind a pointer{pool}: {bytes} bytes stay")
         }
         Change::Shrink => {
-            let fields: Vec<&str> = candidate.narrowed.iter().map(|&field| shape.fields[field].name.as_str()).collect();
             let pool = if candidate.is_pool { " from pools" } else { "" };
-            let (fields, types) =
-                (fields.join(" "), if fields.len() == 1 { "a narrower type" } else { "narrower types" });
-            format!("Give {{{fields}}} of {name} {types}: {bytes} bytes{pool} in the place of {}", shape.bytes)
+            let fields = fields.join(" ");
+            return format!("Give {{{fields}}} of {name} {types}: {bytes} bytes{pool} in the place of {}", shape.bytes);
         }
         Change::Split => format!("Split {name} into {parts}"),
         Change::ArrayOfEach => format!("Make an array of each field of {name}"),
@@ -490,85 +517,18 @@ fn title(shape: &StructureShape, candidate: &Candidate) -> String {
             let lanes = candidate.layout.parts()[0].lanes;
             format!("Make blocks of {lanes} elements of {name}, each field of them together")
         }
-    }
-}
-
-/// What the fields that get narrower types were seen to hold: another input may have more.
-fn narrowed(shape: &StructureShape, candidate: &Candidate) -> Option<String> {
-    let seen = |&field: &usize| {
-        let field = &shape.fields[field];
-        let row = NarrowerRow::of(shape.language, field.narrower.as_ref()?);
-        Some(format!("{} {} to {} ({})", field.name, row.least, row.greatest, row.type_name))
     };
-    let seen: Vec<String> = candidate.narrowed.iter().filter_map(seen).collect();
-    (!seen.is_empty()).then(|| {
-        format!(
-            "narrower types are by what this run was seen to load and store, with room for {ROOM} times as much: {}",
-            seen.join(", ")
-        )
-    })
-}
-
-/// What to mind where a structure changes, as far as its declaration tells.
-fn cautions(shape: &StructureShape, ties: Option<&[(String, Tie)]>) -> Vec<String> {
-    let mut cautions = Vec::new();
-    let Some(ties) = ties else {
-        cautions.push(
-            "sources that access it are not here: what relies on its layout (offsetof, files of it) was not looked for"
-                .to_owned(),
-        );
-        return with_declared(shape, cautions);
-    };
-    for (reliance, words) in RELIANCES {
-        let of_it = ties.iter().filter(|(_, tie)| tie.reliance == reliance);
-        let lines: Vec<String> = of_it.map(|(file, tie)| format!("{file}:{}", tie.line)).collect();
-        if !lines.is_empty() {
-            cautions.push(format!("{words} at {}", lines.join(", ")));
-        }
-    }
-    with_declared(shape, cautions)
-}
-
-/// How sources rely on a layout, in words.
-const RELIANCES: [(Reliance, &str); 4] = [
-    (Reliance::Bytes, "it is read, written or compared as bytes"),
-    (Reliance::Offsets, "offsets of its members are asked for"),
-    (Reliance::Size, "its size is relied on"),
-    (Reliance::Declared, "its layout is declared"),
-];
-
-/// And what its declaration tells.
-fn with_declared(shape: &StructureShape, mut cautions: Vec<String>) -> Vec<String> {
-    if shape.has_atomics {
-        cautions.push("it has atomics: other threads' stores to their line cost whatever else is on it".to_owned());
-    }
-    if shape.fields.iter().any(|field| field.is_shared) {
-        cautions.push("bit-fields and members of unions move together".to_owned());
-    }
-    let is_packed = |field: &FieldShape| {
-        field.bytes.is_power_of_two()
-            && field.bytes <= 8
-            && !field.is_shared
-            && !field.offset.is_multiple_of(field.bytes)
-            && !field.type_name.contains('[')
-    };
-    if shape.fields.iter().any(is_packed) {
-        cautions.push("it looks packed: its layout may be a file's, a device's or a protocol's".to_owned());
-    }
-    if shape.fields.iter().any(|field| field.hold != Hold::None) {
-        cautions.push("it has a parent, virtual functions, or members without a name, which stay together".to_owned());
-    }
-    cautions
+    change + &narrowed
 }
 
 /// Lines that access a field that is elsewhere then; those that do not say which field they access, where any is.
 fn touched_lines(shape: &StructureShape, candidate: &Candidate) -> Vec<String> {
-    let moved: Vec<_> = candidate
-        .layout
-        .fields()
-        .iter()
-        .filter(|field| field.part > 0 || field.to != field.from || field.to_bytes != field.bytes)
-        .collect();
+    let merged: Vec<usize> = candidate.merged().map(|(part, _)| part).collect();
+    let is_moved = |field: &&MovedField| match shape.is_columns {
+        true => merged.contains(&(field.part as usize)),
+        false => field.part > 0 || field.to != field.from || field.to_bytes != field.bytes,
+    };
+    let moved: Vec<_> = candidate.layout.fields().iter().filter(is_moved).collect();
     let moves = |line: &&TouchingLine| {
         let is_in = |offset: u32| moved.iter().any(|field| (field.from..field.from + field.bytes).contains(&offset));
         line.offset.map_or(!moved.is_empty(), is_in)
@@ -586,6 +546,8 @@ fn reason(searched: &Searched, before: &Taken) -> String {
         Some(Untouchable::Few) => "there are too few elements of it for another layout to save lines".to_owned(),
         Some(Untouchable::Otherwise) => "its objects have something else behind the structure".to_owned(),
         Some(Untouchable::BeyondItsEnd) => "a field of it lies beyond its end: the trace is damaged".to_owned(),
+        Some(Untouchable::NotTogether) => "no two of them are used together by most who use either".to_owned(),
+        Some(Untouchable::HandedOn) => "code that is not traced gets their addresses".to_owned(),
         Some(Untouchable::TooManyFields) => "it has more fields than are told apart".to_owned(),
         None => match searched.closest() {
             None => "it has no other layout".to_owned(),

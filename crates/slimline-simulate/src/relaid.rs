@@ -115,6 +115,12 @@ impl StructureLayout {
         self.link_at
     }
 
+    /// The same with parts of these sizes.
+    #[must_use]
+    pub fn with_parts(&self, parts: Vec<Part>) -> Self {
+        Self::new(self.bytes, self.fields.clone(), parts, self.link_at)
+    }
+
     /// Bytes of a part of so many elements.
     pub fn bytes_of(&self, part: usize, elements: u64) -> u64 {
         let Part { bytes, lanes } = self.parts[part];
@@ -209,8 +215,10 @@ impl Moving<'_> {
         while at < end {
             let whole = (end - at) / size;
             if offset == 0 && whole > 1 && layout.parts.iter().all(|part| part.lanes <= 1) {
-                // Of whole elements each part is one stretch.
-                for (part, base) in layout.parts.iter().zip(bases) {
+                // Of whole elements each part is one stretch; parts that have none of its fields are other objects'.
+                let parts = (0..).zip(layout.parts.iter().zip(bases));
+                for (_, (part, base)) in parts.filter(|(part, _)| layout.fields.iter().any(|field| field.part == *part))
+                {
                     let stride = u64::from(part.bytes);
                     let (address, bytes) = (base + index * stride, (whole * stride).min(u64::from(u32::MAX)) as u32);
                     let key = structure_key(structure, false);
@@ -349,6 +357,17 @@ mod tests {
         // What is no object, and what lies in front of its elements.
         let cookie = (0xff8, 8, 0);
         assert_eq!(seen(&relayout, &[(0x1000, 8, NO_OBJECT), cookie]), [(0x1000, 8, 0), (0xff8, 8, key)]);
+    }
+
+    /// An array of doubles that is the second field of an element of 24 bytes, whose other fields are other arrays': also of many at once.
+    #[test]
+    fn arrays_become_fields() {
+        let parts = vec![Part { bytes: 4, lanes: 1 }, Part { bytes: 24, lanes: 1 }];
+        let layout = StructureLayout::new(8, vec![field(0, 8, 1, 8)], parts, None);
+        let relayout = of(layout, &[0x10_000, 0x20_000]);
+        let key = structure_key(3, false);
+        let expected = [(0x20_008, 8, key), (0x20_008 + 24 * 5, 8, key), (0x20_000, 24 * 10, key)];
+        assert_eq!(seen(&relayout, &[(0x1000, 8, 0), (0x1028, 8, 0), (0x1000, 80, 0)]), expected);
     }
 
     /// What stays as it is, is accessed as it was: holes in the middle do not part it, and what leads on does so.

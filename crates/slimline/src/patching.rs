@@ -126,6 +126,9 @@ fn tried(clang: &Clang, program: &Program, edits: &Edits, wanted: &Result<Wanted
 /// What is advised, as it is asked for.
 fn wanted(of: &StructureRow, advice: &AdvisedRow) -> Result<Wanted, String> {
     let layout = &advice.layout;
+    if !layout.narrowed.is_empty() {
+        return Err("what narrower types of its fields are converted from and to is looked at by hand".to_owned());
+    }
     let change = match layout.change {
         "reorder" => Change::Reorder,
         "align" => {
@@ -135,9 +138,7 @@ fn wanted(of: &StructureRow, advice: &AdvisedRow) -> Result<Wanted, String> {
         "pool" => Change::Pool,
         "hot_cold_split" => Change::HotCold { is_pool: layout.is_pool },
         "split" | "array_of_each" => Change::Split,
-        "shrink" => {
-            return Err("what narrower types of its fields are converted from and to is looked at by hand".to_owned());
-        }
+        "merge" => return Err("arrays are merged by hand".to_owned()),
         other => return Err(format!("{} are made by hand", other.replace('_', " "))),
     };
     Ok(Wanted { structure: plain_name(&of.name).to_owned(), change, parts: layout.parts.clone() })

@@ -1,15 +1,15 @@
 //! Layouts of structures, tried on all that a recorded program accessed.
 
 use std::collections::BTreeSet;
-use std::env;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context as _, anyhow};
+use anyhow::anyhow;
 use slimline_analyze::full_trace::object_structures::{Filled, Structured, TouchingLine};
 use slimline_analyze::full_trace::objects::{Object, ObjectOrigin};
 use slimline_analyze::relayout::addresses::{TooLarge, relayout};
 use slimline_analyze::relayout::candidates::{Candidate, Objects, candidates};
+use slimline_analyze::relayout::columns::{HandedOnLines, all_handed_on, join, traced_functions};
 use slimline_analyze::relayout::plain_name;
 use slimline_analyze::relayout::search::Searched;
 use slimline_analyze::relayout::ties::{Tie, ties};
@@ -17,7 +17,6 @@ use slimline_analyze::relayout::visits::{Visiting, Visits};
 use slimline_analyze::relayout::{Taken, TimeRatio, share};
 use slimline_report::relayout::{Facts, LargePagesTaken, LastLevel, RelayoutReport, Replayed};
 use slimline_report::simulation::AccessTrace;
-use slimline_report::source::seen_from;
 use slimline_simulate::access::{Access, Consumer};
 use slimline_simulate::footprint::Footprint;
 use slimline_simulate::machine::{Cache, Machine};
@@ -114,20 +113,31 @@ fn farthest(machine: &Machine) -> Option<&Cache> {
     machine.path(false).last().map(|&cache| &machine.caches[cache])
 }
 
-/// What the program's sources rely on of the layouts of these, as far as they are on this machine.
-fn ties_of(structured: &Structured, searched: &[Searched], here: &Path) -> Vec<Option<Vec<(String, Tie)>>> {
-    let files: BTreeSet<PathBuf> =
-        structured.structures.iter().flat_map(|shape| shape.lines.iter().map(TouchingLine::path)).collect();
-    let texts: Vec<(String, String)> = files
-        .into_iter()
-        .filter_map(|file| Some((seen_from(here, &file.display().to_string()), text(&file)?)))
-        .collect();
+/// Sources in which traced code accessed structures, as far as they are on this machine, with their paths.
+fn sources_of(structured: &Structured) -> Vec<(String, String)> {
+    let of_structures = structured.structures.iter().flat_map(|shape| &shape.lines);
+    let of_arrays = structured.arrays.iter().flat_map(|array| &array.lines);
+    let files: BTreeSet<PathBuf> = of_structures.chain(of_arrays).map(TouchingLine::path).collect();
+    files.into_iter().filter_map(|file| Some((file.display().to_string(), text(&file)?))).collect()
+}
+
+/// What the program's sources rely on of the layouts of these; none where no source is here.
+fn ties_of(
+    structured: &Structured,
+    searched: &[Searched],
+    sources: &[(String, String)],
+    handed_on: &HandedOnLines,
+) -> Vec<Option<Vec<(String, Tie)>>> {
     let of = |searched: &Searched| {
-        let name = plain_name(&structured.structures[searched.structure as usize].name);
+        let shape = &structured.structures[searched.structure as usize];
         let in_file = |(file, text): &(String, String)| {
-            ties(name, text).into_iter().map(|tie| (file.clone(), tie)).collect::<Vec<_>>()
+            ties(plain_name(&shape.name), text).into_iter().map(|tie| (file.clone(), tie)).collect::<Vec<_>>()
         };
-        (!texts.is_empty()).then(|| texts.iter().flat_map(in_file).collect())
+        let found = match shape.is_columns {
+            true => handed_on.get(&searched.structure).cloned().unwrap_or_default(),
+            false => sources.iter().flat_map(in_file).collect(),
+        };
+        (!sources.is_empty()).then_some(found)
     };
     searched.iter().map(of).collect()
 }
@@ -147,6 +157,9 @@ pub(crate) struct Search<'a> {
     trace: &'a RecordedTrace,
     machine: (&'a Machine, &'a str),
     structured: Structured,
+    /// Where traced code accesses it, with paths, as far as it is on this machine.
+    sources: Vec<(String, String)>,
+    handed_on: HandedOnLines,
     origins: Vec<ObjectOrigin>,
     objects: Vec<Object>,
     /// All that it has.
@@ -189,7 +202,10 @@ impl<'a> Search<'a> {
             structured.narrow_as(&values.found.structured(trace.program()));
         }
         let objects = found.into_objects();
-        Ok(Self { trace, machine, structured, origins, objects, accesses, last_level, described })
+        let sources = sources_of(&structured);
+        let handed_on = all_handed_on(&structured.arrays, &traced_functions(trace.program()), &sources);
+        let handed_on = join(&mut structured, &objects, &handed_on);
+        Ok(Self { trace, machine, structured, sources, handed_on, origins, objects, accesses, last_level, described })
     }
 
     /// Objects where they are.
@@ -245,8 +261,7 @@ impl<'a> Search<'a> {
         self.try_each(&mut searched, &visits)?;
         self.confirm(&mut searched, &before)?;
         let (together, large_pages) = self.together(&searched)?;
-        let here = env::current_dir().context("this directory")?;
-        let ties = ties_of(structured, &searched, &here);
+        let ties = ties_of(structured, &searched, &self.sources, &self.handed_on);
         let facts = Facts {
             machine: self.machine.0,
             structured,

@@ -117,28 +117,69 @@ impl HeldValues {
         }
     }
 
-    /// The narrower type of a field of an element, if its type allows one and all that was loaded of it is known.
-    pub(super) fn narrower(&self, element: ElementId, field: &FieldShape) -> Option<Narrower> {
-        if field.is_shared || field.hold != Hold::None || !matches!(field.bytes, 2 | 4 | 8) {
-            return None;
+    /// The same by element.
+    pub(super) fn places(&self) -> Places<'_> {
+        let mut places = Places::default();
+        for (&(element, place, width), held) in &self.0 {
+            places.0.entry(element).or_default().push(HeldPlace { place, width, held });
         }
-        let end = field.offset + field.bytes;
-        let overlapping = self.0.iter().filter(|((of, place, width), _)| {
-            *of == element && *place < end && field.offset < place.saturating_add(*width)
-        });
-        let mut own = None;
-        for ((_, place, width), held) in overlapping {
-            match (*place, *width) == (field.offset, field.bytes) {
-                true if held.is_untold => return None,
-                true => own = held.values.as_ref(),
-                false if held.is_loaded => return None,
-                false => {}
+        places
+    }
+}
+
+/// Accesses of a width to a place of an element.
+#[derive(Debug)]
+struct HeldPlace<'a> {
+    place: u32,
+    width: u32,
+    held: &'a Held,
+}
+
+/// What fields of elements were seen to hold, by element.
+#[derive(Debug, Default)]
+pub(super) struct Places<'a>(FxHashMap<ElementId, Vec<HeldPlace<'a>>>);
+
+/// What is known of a field.
+#[derive(Clone, Copy, Debug, Default)]
+enum Known<'a> {
+    #[default]
+    Nothing,
+    Values(&'a Values),
+    /// Not all that was loaded of it.
+    InPart,
+}
+
+impl Places<'_> {
+    /// Gives fields of an element, in their order, the narrower types that they could have: of those whose types allow one, and of which all that
+    /// was loaded is known.
+    pub(super) fn narrow(&self, element: ElementId, fields: &mut [FieldShape]) {
+        let mut known = vec![Known::Nothing; fields.len()];
+        for HeldPlace { place, width, held } in self.0.get(&element).into_iter().flatten() {
+            let end = place.saturating_add(*width);
+            let behind = fields.partition_point(|field| field.offset < end);
+            for (field, known) in fields[..behind].iter().zip(&mut known) {
+                if field.offset.saturating_add(field.bytes) <= *place {
+                    continue;
+                }
+                let is_own = (*place, *width) == (field.offset, field.bytes);
+                *known = match (*known, &held.values) {
+                    (Known::Nothing, Some(values)) if is_own && !held.is_untold => Known::Values(values),
+                    (known, _) if !is_own && !held.is_loaded => known,
+                    _ => Known::InPart,
+                };
             }
         }
-        let values = own?;
-        let number = number(&field.type_name, values.kind)?;
-        let (bytes, range) = values.narrower(number, ROOM)?;
-        Some(Narrower { bytes, number, range })
+        for (field, known) in fields.iter_mut().zip(known) {
+            if let Known::Values(values) = known
+                && !field.is_shared
+                && field.hold == Hold::None
+                && matches!(field.bytes, 2 | 4 | 8)
+                && let Some(number) = number(&field.type_name, values.kind)
+                && let Some((bytes, range)) = values.narrower(number, ROOM)
+            {
+                field.narrower = Some(Narrower { bytes, number, range });
+            }
+        }
     }
 }
 
@@ -182,5 +223,38 @@ mod tests {
         let of = |name| number(name, ValueKind::Float);
         assert_eq!(["double", "long", "real", "float"].map(of), [Some(Number::Float), None, None, None]);
         assert_eq!(number("long", ValueKind::Pointer), None);
+    }
+
+    /// Fields of eight bytes: one that is known, one of which a part is loaded, one of which a part is stored, one of another element's.
+    #[test]
+    fn all_loads_of_a_field_must_be_known() {
+        let of = |is_loaded, word: Option<u64>, is_untold| Held {
+            values: word.map(|word| {
+                let mut values = Values::new(ValueKind::Integer, 8);
+                values.add(word);
+                values
+            }),
+            is_untold,
+            is_loaded,
+        };
+        let all = [
+            ((1, 0, 8), of(true, Some(7), false)),
+            ((1, 8, 8), of(true, Some(7), false)),
+            ((1, 12, 4), of(true, None, true)),
+            ((1, 16, 8), of(true, Some(7), false)),
+            ((1, 16, 2), of(false, None, false)),
+            ((1, 24, 8), of(true, Some(7), true)),
+            ((2, 32, 8), of(true, Some(7), false)),
+            // Two of them at once.
+            ((1, 40, 8), of(true, Some(7), false)),
+            ((1, 40, 16), of(true, None, true)),
+        ];
+        let mut fields: Vec<FieldShape> = (0..6)
+            .map(|at| FieldShape { type_name: "long".to_owned(), offset: 8 * at, bytes: 8, ..FieldShape::default() })
+            .collect();
+        HeldValues(all.into_iter().collect()).places().narrow(1, &mut fields);
+        let narrowed: Vec<bool> = fields.iter().map(|field| field.narrower.is_some()).collect();
+        assert_eq!(narrowed, [true, false, true, false, false, false]);
+        assert_eq!(fields[0].narrower.map(|of| of.bytes), Some(1));
     }
 }

@@ -1,18 +1,21 @@
 //! Of which structures objects are: what a new layout of these has to know.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use rustc_hash::FxHashSet;
+use rustc_hash::{FxHashMap, FxHashSet};
 use slimline_attribute::tables::Language;
 use slimline_simulate::relocated::is_object;
 use slimline_trace::stream::decode::{Program, SiteId};
+use slimline_trace::stream::sites::{Module, Site, SiteKind};
 
-use super::elements::{Content, Element, ElementId, Fit, NO_ELEMENT, Part};
+use super::elements::{Content, Element, ElementId, Fit, NO_ELEMENT, Part, is_rusts};
 use super::findings::{is_own, place};
 use super::heap::blocks::Blocks;
-use super::heap::live_blocks::{BlockNumber, NO_GROUP};
+use super::heap::live_blocks::{BlockNumber, Group, NO_GROUP};
 use super::held_values::{HeldValues, Narrower};
 use super::objects::Object;
+use super::plans::plain_kind;
 use super::spots::Memory;
 
 /// How elements of a structure fill an object.
@@ -24,6 +27,8 @@ pub enum Filled {
     Array,
     /// Otherwise: one with something behind it.
     Otherwise,
+    /// It is an array of this field of each element, in the place of elements.
+    Column(u32),
 }
 
 /// What an object consists of.
@@ -66,6 +71,8 @@ pub enum Hold {
     AsOne,
     /// It is a table of virtual functions, or a parent with one: it stays in front, and where it is the others are, too.
     WithAll,
+    /// It is an array whose address goes to code that is not traced: it stays an array of its own.
+    Apart,
 }
 
 impl FieldShape {
@@ -127,6 +134,8 @@ pub struct StructureShape {
     pub is_foreign: bool,
     /// It has an atomic among its members.
     pub has_atomics: bool,
+    /// It is no structure: its fields are arrays of as many elements each ([`Filled::Column`]), which could be one.
+    pub is_columns: bool,
     /// Its members, by offset.
     pub fields: Vec<FieldShape>,
     /// Lines that access it, in order.
@@ -140,6 +149,29 @@ pub struct Structured {
     pub structures: Vec<StructureShape>,
     /// By object; none where it is not known.
     pub objects: Vec<Option<ObjectStructure>>,
+    /// Objects that are arrays of numbers or pointers, each the only one of what allocates it.
+    pub arrays: Vec<Array>,
+}
+
+/// An array of numbers or pointers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Array {
+    /// Number of the object.
+    pub object: u32,
+    /// As the source calls it where it is allocated or declared.
+    pub name: String,
+    /// All that it is called, there and where it is accessed: pointers to it have names of their own.
+    pub names: BTreeSet<String>,
+    /// Type of an element.
+    pub type_name: String,
+    /// Size of one.
+    pub element_bytes: u32,
+    /// How many.
+    pub elements: u64,
+    /// Rust, or C for what is C or C++.
+    pub language: Language,
+    /// Lines that access it.
+    pub lines: Vec<TouchingLine>,
 }
 
 impl Structured {
@@ -167,6 +199,9 @@ pub(super) struct ObjectStructures {
     /// Which sites access which structures; and by site the one that it accessed last.
     touching: FxHashSet<(ElementId, u32)>,
     last: Vec<ElementId>,
+    /// The same of what allocates objects of no structure.
+    touching_plain: FxHashSet<(Group, u32)>,
+    last_plain: Vec<Group>,
 }
 
 impl ObjectStructures {
@@ -191,8 +226,8 @@ impl ObjectStructures {
         }
     }
 
-    /// A site accesses an object that has this in it now.
-    pub(super) fn access(&mut self, object: u32, content: Content, site: u32) {
+    /// A site accesses an object of a group that has this in it now.
+    pub(super) fn access(&mut self, (object, group): (u32, Group), content: Content, site: u32) {
         if !is_object(object) {
             return;
         }
@@ -203,15 +238,20 @@ impl ObjectStructures {
         self.contents[object] = content;
         if self.last.len() <= of_site {
             self.last.resize(of_site + 1, NO_ELEMENT);
+            self.last_plain.resize(of_site + 1, NO_GROUP);
         }
         let element = content.element();
         if element != NO_ELEMENT && std::mem::replace(&mut self.last[of_site], element) != element {
             self.touching.insert((element, site));
         }
+        if element == NO_ELEMENT && std::mem::replace(&mut self.last_plain[of_site], group) != group {
+            self.touching_plain.insert((group, site));
+        }
     }
 
     pub(super) fn finish(&self, program: &Program, blocks: &Blocks, objects: &[Object]) -> Structured {
         let elements = blocks.elements();
+        let places = self.values.as_ref().map(HeldValues::places).unwrap_or_default();
         let mut numbers = vec![None; elements.count() as usize];
         let mut structured = Structured::default();
         let mut of_elements = Vec::new();
@@ -227,9 +267,7 @@ impl ObjectStructures {
                 let element = content.element();
                 let structure = *numbers[element as usize].get_or_insert_with(|| {
                     let mut shape = shape(elements.get(element), |of| elements.get(of));
-                    if let Some(values) = &self.values {
-                        shape.fields.iter_mut().for_each(|field| field.narrower = values.narrower(element, field));
-                    }
+                    places.narrow(element, &mut shape.fields);
                     structured.structures.push(shape);
                     of_elements.push(element);
                     structured.structures.len() as u32 - 1
@@ -240,22 +278,128 @@ impl ObjectStructures {
         for &(element, site) in &self.touching {
             let Some(number) = numbers[element as usize] else { continue };
             let (module, site) = program.site(SiteId(site));
-            let at = place(module, site);
-            if at.line == 0 || !is_own(&at) {
-                continue;
-            }
             let is_by_name = module.name(site.structure) == elements.get(element).declaration.name;
             let offset = site.offset_bytes.filter(|_| is_by_name);
-            let directory = module.name(module.directory).to_owned();
-            let line = TouchingLine { file: at.file, line: at.line, offset, directory };
-            structured.structures[number as usize].lines.push(line);
+            structured.structures[number as usize].lines.extend(touching_line(module, site, offset));
         }
+        structured.arrays = self.arrays(program, blocks, objects, &structured);
         for structure in &mut structured.structures {
             structure.lines.sort_unstable();
             structure.lines.dedup();
         }
         structured
     }
+
+    /// Objects that are arrays of numbers or pointers. What allocates one must have allocated it alone: which of several goes with which one of
+    /// another array's nobody knows.
+    fn arrays(&self, program: &Program, blocks: &Blocks, objects: &[Object], structured: &Structured) -> Vec<Array> {
+        let mut of_group: FxHashMap<Group, Option<u32>> = FxHashMap::default();
+        for (number, object) in (0..).zip(objects) {
+            let alone = structured.objects[number as usize].is_none().then_some(number);
+            of_group.entry(object.origin).and_modify(|several| *several = None).or_insert(alone);
+        }
+        let mut sites: FxHashMap<Group, Vec<SiteId>> = FxHashMap::default();
+        for &(group, site) in &self.touching_plain {
+            sites.entry(group).or_default().push(SiteId(site));
+        }
+        let of = |(group, sites): (Group, Vec<SiteId>)| {
+            let object = (*of_group.get(&group)?)?;
+            let (module, site) = program.site(blocks.site_of(group));
+            let declared = elements_of(module, site)?;
+            if blocks.elements().named(blocks.site_of(group)).element != NO_ELEMENT {
+                return None;
+            }
+            // A type's own name says nothing of its size, but instructions do.
+            let widths = sites.iter().map(|site| program.site(*site).1).filter(|site| plain_kind(site.kind).is_some());
+            let element_bytes = scalar_bytes(declared).or_else(|| widths.map(|site| site.size_bytes).min())?;
+            let own = last_name(module, site);
+            let (mut lines, mut names): (Vec<TouchingLine>, BTreeSet<String>) = (Vec::new(), [own.clone()].into());
+            for site in sites {
+                let (module, site) = program.site(site);
+                names.extend(Some(last_name(module, site)).filter(|name| !name.is_empty()));
+                lines.extend(touching_line(module, site, None));
+            }
+            lines.sort_unstable();
+            lines.dedup();
+            let is_known = (1..=8).contains(&element_bytes) && !own.is_empty();
+            let is_rust = is_rusts(module);
+            is_known.then(|| Array {
+                object,
+                name: own,
+                names,
+                type_name: declared.to_owned(),
+                element_bytes,
+                elements: objects[object as usize].bytes / u64::from(element_bytes),
+                language: if is_rust { Language::Rust } else { Language::C },
+                lines,
+            })
+        };
+        let mut arrays: Vec<Array> = sites.into_iter().filter_map(of).collect();
+        arrays.sort_by_key(|array| array.object);
+        arrays
+    }
+}
+
+/// What a site calls what it accesses or allocates: of a member of something that member.
+fn last_name(module: &Module, site: &Site) -> String {
+    module.name(site.variable).rsplit(['.', '>']).next().unwrap_or_default().to_owned()
+}
+
+/// The line of a site, if the program has it itself.
+fn touching_line(module: &Module, site: &Site, offset: Option<u32>) -> Option<TouchingLine> {
+    let at = place(module, site);
+    let directory = module.name(module.directory).to_owned();
+    (at.line > 0 && is_own(&at)).then_some(TouchingLine { file: at.file, line: at.line, offset, directory })
+}
+
+/// The type of the elements of what a site allocates, or of the array that it declares; none where nobody tells, or it may grow.
+fn elements_of<'m>(module: &'m Module, site: &Site) -> Option<&'m str> {
+    let name = match site.kind {
+        SiteKind::Static => module.name(site.detail).split_once('[')?.0.trim_end(),
+        SiteKind::Allocate | SiteKind::AllocateZeroed => module.name(site.structure),
+        _ => return None,
+    };
+    (!name.is_empty()).then_some(name)
+}
+
+/// Bytes of a type of numbers, or of pointers, by its name; none where it is one of the program's own.
+fn scalar_bytes(type_name: &str) -> Option<u32> {
+    const WORDS: [(&str, u32); 22] = [
+        ("char", 1),
+        ("bool", 1),
+        ("_Bool", 1),
+        ("short", 2),
+        ("float", 4),
+        ("double", 8),
+        ("long", 8),
+        ("size_t", 8),
+        ("usize", 8),
+        ("isize", 8),
+        ("int", 4),
+        ("unsigned", 4),
+        ("f32", 4),
+        ("f64", 8),
+        ("u8", 1),
+        ("i8", 1),
+        ("u16", 2),
+        ("i16", 2),
+        ("u32", 4),
+        ("i32", 4),
+        ("u64", 8),
+        ("i64", 8),
+    ];
+    if type_name.ends_with('*') {
+        return Some(8);
+    }
+    let fixed = type_name.trim_start_matches('u').strip_prefix("int").and_then(|rest| rest.strip_suffix("_t"));
+    if let Some(bits) = fixed.and_then(|bits| bits.parse::<u32>().ok()) {
+        return Some(bits / 8);
+    }
+    let words: Vec<&str> = type_name.split(' ').collect();
+    if words.contains(&"double") && words.contains(&"long") {
+        return Some(16);
+    }
+    WORDS.into_iter().find(|(word, _)| words.contains(word)).map(|(_, bytes)| bytes)
 }
 
 /// Whether a field is a table of virtual functions, or a parent that has one.
@@ -289,6 +433,7 @@ fn shape<'e>(element: &Element, of: impl Fn(ElementId) -> &'e Element) -> Struct
         is_alias: declaration.is_alias,
         is_foreign: declaration.is_foreign,
         has_atomics: element.parts.iter().any(is_atomic),
+        is_columns: false,
         fields: element.parts.iter().map(field).collect(),
         lines: Vec::new(),
     }
@@ -297,6 +442,16 @@ fn shape<'e>(element: &Element, of: impl Fn(ElementId) -> &'e Element) -> Struct
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn types_of_numbers_have_sizes() {
+        let all =
+            ["double", "float", "long unsigned int", "short int", "unsigned char", "uint16_t", "int64_t", "node *"];
+        assert_eq!(all.map(scalar_bytes), [8, 4, 8, 2, 1, 2, 8, 8].map(Some));
+        let others = ["unsigned int", "const int", "f32", "usize", "long double"];
+        assert_eq!(others.map(scalar_bytes), [4, 4, 4, 8, 16].map(Some));
+        assert_eq!(["real", "interval_t", ""].map(scalar_bytes), [None; 3]);
+    }
 
     #[test]
     fn relative_files_are_where_the_compiler_ran() {

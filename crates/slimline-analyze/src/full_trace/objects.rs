@@ -192,7 +192,7 @@ impl Found {
             object => object,
         };
         if let Some(structures) = &mut self.structures {
-            structures.access(object, memory.live.block(number).content, site);
+            structures.access((object, found.group), memory.live.block(number).content, site);
         }
         self.recent[site as usize] = (reach, object);
         (reach, object)

@@ -192,7 +192,6 @@ impl Values {
     }
 }
 
-/// A hash of a word, each bit of which depends on all of its (MurmurHash3's last steps): values often differ in a few only.
 /// Bytes of the least type of integers that holds these, with a sign or without one; none where there is none.
 fn bytes_of(is_signed: bool, least: i128, greatest: i128) -> Option<u32> {
     let holds = |bytes: &u32| {
@@ -202,6 +201,7 @@ fn bytes_of(is_signed: bool, least: i128, greatest: i128) -> Option<u32> {
     [1, 2, 4, 8].into_iter().find(holds)
 }
 
+/// A hash of a word, each bit of which depends on all of its (MurmurHash3's last steps): values often differ in a few only.
 fn mixed(mut word: u64) -> u64 {
     word = (word ^ word >> 33).wrapping_mul(0xff51_afd7_ed55_8ccd);
     word = (word ^ word >> 33).wrapping_mul(0xc4ce_b9fe_1a85_ec53);

@@ -50,19 +50,33 @@ pub fn relayout(objects: &[Object], structured: &Structured, chosen: &Chosen<'_>
         let of = structured.objects.get(number).copied().flatten();
         let start = address_of(object) + of.map_or(0, |of| u64::from(of.skipped));
         let structure = of.map(|of| of.structure);
-        let layout = of.filter(|of| of.filled != Filled::Otherwise).map(|of| of.structure);
+        let known = of.filter(|of| of.filled != Filled::Otherwise);
+        let mut layout = known.map(|of| of.structure);
         let mut bases = relayout.bases.len() as u32;
-        match layout.map(|layout| (layout, chosen[layout as usize])) {
-            Some((layout, Some(_))) => {
-                let bytes = object.bytes.saturating_sub(of.map_or(0, |of| of.skipped.into()));
-                let elements = bytes / u64::from(structured.structures[layout as usize].bytes.max(1));
-                let slot = slots[layout as usize].entry((object.process, own_address(start))).or_default();
-                slot.elements = slot.elements.max(elements);
-                slot.end = slot.end.max(object.start.saturating_add(object.bytes));
-                slot.objects.push(number as u32);
-            }
-            Some((_, None)) => relayout.bases.push(start),
-            None => bases = 0,
+        let Some(known) = known else {
+            relayout.objects.push(PlacedObject { layout, structure, start, bases: 0 });
+            continue;
+        };
+        let (shape, chosen) = (&structured.structures[known.structure as usize], chosen[known.structure as usize]);
+        let slots = &mut slots[known.structure as usize];
+        let (mut element_bytes, mut slot) = (shape.bytes, (object.process, own_address(start)));
+        if let Filled::Column(field) = known.filled {
+            let field = &shape.fields[field as usize];
+            layout = Some(relayout.layouts.len() as u32);
+            relayout.layouts.push(of_column(field, chosen.map(|of| &of.layout)));
+            // All of them are where the first one is.
+            slot = slots.first_key_value().map_or(slot, |(first, _)| *first);
+            element_bytes = field.bytes;
+        }
+        if chosen.is_some() {
+            let elements = object.bytes.saturating_sub(known.skipped.into()) / u64::from(element_bytes.max(1));
+            let slot = slots.entry(slot).or_default();
+            slot.elements = slot.elements.max(elements);
+            slot.end = slot.end.max(object.start.saturating_add(object.bytes));
+            slot.objects.push(number as u32);
+            bases = 0;
+        } else {
+            relayout.bases.push(start);
         }
         relayout.objects.push(PlacedObject { layout, structure, start, bases });
     }
@@ -103,6 +117,18 @@ fn as_it_is(shape: &StructureShape) -> StructureLayout {
     };
     let fields = shape.fields.iter().filter(|field| field.offset < shape.bytes).map(field).collect();
     StructureLayout::new(shape.bytes, fields, vec![Part { bytes: shape.bytes, lanes: 1 }], None)
+}
+
+/// Of an array that has one field of each element: where that goes.
+fn of_column(field: &FieldShape, layout: Option<&StructureLayout>) -> StructureLayout {
+    let bytes = field.bytes;
+    let stays = MovedField { from: 0, bytes, part: 0, to: 0, to_bytes: bytes, leads_on: field.leads_on() };
+    let Some(layout) = layout else {
+        return StructureLayout::new(bytes, vec![stays], vec![Part { bytes, lanes: 1 }], None);
+    };
+    let moved = layout.fields().iter().find(|of| of.from == field.offset).copied();
+    let moved = moved.map_or(stays, |of| MovedField { from: 0, ..of });
+    StructureLayout::new(bytes, vec![moved], layout.parts().to_vec(), None)
 }
 
 fn address_of(object: &Object) -> u64 {
@@ -187,6 +213,7 @@ mod tests {
         let structured = Structured {
             structures: vec![structure],
             objects: vec![of(Filled::One), of(Filled::One), of(Filled::One), of(Filled::One), None],
+            ..Structured::default()
         };
         let relaid = relayout(&objects, &structured, &[Some(split)]).unwrap();
         let at = |object: usize, part: usize| {
@@ -217,7 +244,7 @@ mod tests {
             [object(0x1000, 56), object(0x1060, 56), object(0x7fff_0000_0000, 56), object(0x7fff_0000_0038, 64)];
         let mut all = vec![of(Filled::One); 4];
         all[3] = Some(ObjectStructure { structure: 0, filled: Filled::Array, skipped: 8 });
-        let structured = Structured { structures: vec![structure], objects: all };
+        let structured = Structured { structures: vec![structure], objects: all, ..Structured::default() };
         let relaid = relayout(&objects, &structured, &[Some(split)]).unwrap();
         let at = |object: usize| relaid.bases[relaid.objects[object].bases as usize] - PLACE - PAGE_BYTES;
         assert_eq!([at(0), at(1)], [0, 32 + 32]);
@@ -226,13 +253,39 @@ mod tests {
         assert_eq!(relaid.objects[3].start, 0x7fff_0000_0040);
     }
 
+    /// x and y, of 100 elements of 8 and 4 bytes, as they are, and as one array of 16 bytes an element.
+    #[test]
+    fn arrays_become_one() {
+        let mut structure = structure(12, &[("x", 8), ("y", 4)]);
+        structure.is_columns = true;
+        let visits = Visits { accesses: 200, in_arrays: 200, most_elements: 100, ..Visits::of(&[(0b11, 100)]) };
+        let found = candidates(&structure, &visits, Objects { count: 2, otherwise: 0 }).unwrap();
+        let merged = found.iter().find(|found| found.change == Change::Merge).unwrap();
+        let column = |field| Some(ObjectStructure { structure: 0, filled: Filled::Column(field), skipped: 0 });
+        let objects = [object(0x9000, 400), object(0x1000, 800)];
+        let structured =
+            Structured { structures: vec![structure], objects: vec![column(1), column(0)], ..Structured::default() };
+        let as_it_is = relayout(&objects, &structured, &[None]).unwrap();
+        assert_eq!([0, 1].map(|of| as_it_is.bases[as_it_is.objects[of].bases as usize]), [0x9000, 0x1000]);
+        let relaid = relayout(&objects, &structured, &[Some(merged)]).unwrap();
+        let [y, x] = [0, 1].map(|of| relaid.objects[of]);
+        assert_eq!((x.bases, x.structure, y.structure), (y.bases, Some(0), Some(0)));
+        let layout = |of: PlacedObject| {
+            let layout = &relaid.layouts[of.layout.unwrap() as usize];
+            let field = layout.fields()[0];
+            (field.from, field.to, field.bytes, layout.parts()[0].bytes)
+        };
+        assert_eq!([layout(x), layout(y)], [(0, 0, 8, 16), (0, 8, 4, 16)]);
+    }
+
     #[test]
     fn what_has_no_room_is_said() {
         let structure = structure(16, &[("a", 8), ("b", 8)]);
         let visits = Visits { accesses: 1000, in_arrays: 1000, most_elements: 1000, ..Visits::of(&[(1, 1000)]) };
         let found = candidates(&structure, &visits, Objects { count: 1, otherwise: 0 }).unwrap();
         let split = found.iter().find(|found| found.change == Change::Split).unwrap();
-        let structured = Structured { structures: vec![structure], objects: vec![of(Filled::Array)] };
+        let structured =
+            Structured { structures: vec![structure], objects: vec![of(Filled::Array)], ..Structured::default() };
         let of_size = |bytes| relayout(&[object(0x1000, bytes)], &structured, &[Some(split)]);
         assert!(of_size(1 << 30).is_ok());
         assert_eq!(of_size(1 << 40), Err(TooLarge));

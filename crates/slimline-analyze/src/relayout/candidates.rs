@@ -1,5 +1,7 @@
 //! Layouts of a structure that may be better than the one that it has.
 
+mod merging;
+
 use slimline_simulate::relaid::{MovedField, Part, StructureLayout};
 
 use super::visits::{MOST_FIELDS, Visits};
@@ -41,9 +43,11 @@ pub enum Change {
     Align,
     /// Objects lie side by side, without what an allocator needs between them.
     Pool,
+    /// Arrays become one, of structures.
+    Merge,
     /// Fields that are hardly used go behind a pointer.
     HotCold,
-    /// Fields have narrower types, which hold what they were seen to hold.
+    /// Fields have narrower types, which hold what they were seen to hold; with other changes they may have them, too.
     Shrink,
     /// Several arrays in the place of one.
     Split,
@@ -60,6 +64,7 @@ impl Change {
             Self::Reorder => "reorder",
             Self::Align => "align",
             Self::Pool => "pool",
+            Self::Merge => "merge",
             Self::HotCold => "hot_cold_split",
             Self::Shrink => "shrink",
             Self::Split => "split",
@@ -86,6 +91,21 @@ pub struct Candidate {
     pub is_pool: bool,
 }
 
+impl Candidate {
+    /// The parts that what is used is in.
+    fn hot_parts(&self) -> &[Part] {
+        match self.change {
+            Change::HotCold => &self.layout.parts()[..1],
+            _ => self.layout.parts(),
+        }
+    }
+
+    /// Whether it is one change with another one on top: narrower types in parts of elements.
+    fn is_combined(&self) -> bool {
+        self.change != Change::Shrink && !self.narrowed.is_empty()
+    }
+}
+
 /// Why no layout is tried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Untouchable {
@@ -101,6 +121,10 @@ pub enum Untouchable {
     TooManyFields,
     /// A field lies beyond its end: the trace is damaged.
     BeyondItsEnd,
+    /// It is arrays, of which no two are used together by most who use either.
+    NotTogether,
+    /// It is arrays that would be merged, if no code got their addresses that is not traced.
+    HandedOn,
 }
 
 /// How its objects are.
@@ -140,6 +164,9 @@ pub fn candidates(
     let are_in_arrays = visits.in_arrays * 2 > visits.accesses;
     let elements = if are_in_arrays { visits.most_elements } else { objects.count };
     let of = Of { structure, visits, narrowed: Vec::new() };
+    if structure.is_columns {
+        return if elements < LEAST_ELEMENTS { Err(Untouchable::Few) } else { of.merged() };
+    }
     // Of one field nothing can be moved, and of few elements nothing is worth it, but away from what other threads use.
     let apart = of.on_lines(visits.is_shared());
     if structure.fields.len() < 2 || elements < LEAST_ELEMENTS {
@@ -147,38 +174,46 @@ pub fn candidates(
         return apart.map(|apart| vec![apart]).ok_or(why);
     }
     let mut found = Vec::new();
+    // Each layout with the types that fields have, and with narrower ones.
+    let mut both = |layout: &dyn Fn(&Of<'_>) -> Option<Candidate>| {
+        found.extend(layout(&of));
+        found.extend(of.narrower(layout));
+    };
     let order = of.by_use();
-    found.extend(of.one(Change::Reorder, &order));
+    both(&|of| of.one(&order));
     if !are_in_arrays {
-        found.extend(of.one(Change::Pool, &of.as_declared()));
+        both(&|of| Some(of.pool(&order)));
     }
-    found.extend(of.aligned(&of.as_declared(), are_in_arrays));
-    found.extend(apart);
-    found.extend(of.aligned(&order, are_in_arrays));
-    let narrow = of.narrow(&order);
-    found.extend(narrow.shrunk(&order, false));
-    if !are_in_arrays {
-        found.extend(narrow.shrunk(&order, true));
-    }
+    both(&|of| of.aligned(&of.as_declared(), are_in_arrays));
+    both(&|of| of.aligned(&of.in_order(&order), are_in_arrays));
     // Parts of elements that are found by pointers are found by one themselves, but where all of them are in one array: which place it has there
     // is a subtraction.
     let is_linked = !are_in_arrays || is_linked(structure);
     if is_linked {
         for cold in of.cuts() {
-            found.extend(of.hot_cold(cold, false));
+            both(&|of| of.hot_cold(cold, false));
             if !are_in_arrays {
-                found.extend(of.hot_cold(cold, true));
+                both(&|of| of.hot_cold(cold, true));
             }
         }
     }
     let is_one = structure.fields.iter().any(|field| field.hold == Hold::WithAll);
     if are_in_arrays && !is_one && (!is_linked || objects.count == 1) {
         for threshold in THRESHOLDS {
-            found.extend(of.split(Change::Split, of.clusters(threshold)));
+            both(&|of| of.split(Change::Split, of.clusters(threshold)));
         }
-        found.extend(of.split(Change::ArrayOfEach, (0..structure.fields.len()).map(|field| vec![field]).collect()));
-        found.extend(of.blocks());
+        let each: Vec<Vec<usize>> = (0..structure.fields.len()).map(|field| vec![field]).collect();
+        both(&|of| of.split(Change::ArrayOfEach, each.clone()));
+        both(&|of| of.blocks());
     }
+    found.extend(apart);
+    let mut found = distinct(found);
+    found.sort_by_key(|candidate| (candidate.is_combined(), candidate.change));
+    Ok(found)
+}
+
+/// The first of each that are the same for a replay.
+fn distinct(found: Vec<Candidate>) -> Vec<Candidate> {
     let mut distinct: Vec<Candidate> = Vec::new();
     for candidate in found {
         let is_known = |known: &Candidate| {
@@ -188,8 +223,7 @@ pub fn candidates(
             distinct.push(candidate);
         }
     }
-    distinct.sort_by_key(|candidate| candidate.change);
-    Ok(distinct)
+    distinct
 }
 
 /// Where fields are put one behind the other.
@@ -310,25 +344,28 @@ impl Of<'_> {
         }
     }
 
-    /// With narrower types for as few fields as make an element as small as those of all would.
-    fn narrow(&self, order: &[usize]) -> Self {
-        let all = (0..self.fields().len()).filter(|&field| self.fields()[field].narrower.is_some());
-        let with = |narrowed: Vec<usize>| Of { structure: self.structure, visits: self.visits, narrowed };
-        let bytes = |of: &Of<'_>| of.laid(&of.packed(order)).bytes();
-        let mut least = with(all.collect());
-        for field in least.narrowed.clone() {
+    /// A layout with narrower types for as few fields as make its parts as small as those of all would; what is hardly used is left as it is.
+    /// None where that makes nothing smaller.
+    fn narrower(&self, layout: &dyn Fn(&Of<'_>) -> Option<Candidate>) -> Option<Candidate> {
+        let all: Vec<usize> =
+            (0..self.fields().len()).filter(|&field| self.fields()[field].narrower.is_some()).collect();
+        let with = |narrowed: Vec<usize>| layout(&Of { structure: self.structure, visits: self.visits, narrowed });
+        let mut least = with(all.clone())?;
+        for field in all {
             let without = with(least.narrowed.iter().copied().filter(|narrowed| *narrowed != field).collect());
-            if bytes(&without) == bytes(&least) {
-                least = without;
-            }
+            least = without.filter(|without| without.hot_parts() == least.hot_parts()).unwrap_or(least);
         }
-        least
+        // One that would stay as it is declared is no layout.
+        let is_smaller = match layout(self) {
+            Some(wide) => wide.hot_parts() != least.hot_parts(),
+            None => least.parts.len() > 1 || least.layout.parts()[0].bytes < self.structure.bytes,
+        };
+        (!least.narrowed.is_empty() && is_smaller).then_some(least)
     }
 
-    /// All fields in one, some of them narrower.
-    fn shrunk(&self, order: &[usize], is_pool: bool) -> Option<Candidate> {
-        let candidate = self.candidate(Change::Shrink, vec![self.packed(order)], 1, (None, false));
-        (!self.narrowed.is_empty()).then_some(Candidate { is_pool, ..candidate })
+    /// Fields in this order, which has holes where some are narrower but if these are put together.
+    fn in_order(&self, order: &[usize]) -> Vec<usize> {
+        if self.narrowed.is_empty() { order.to_vec() } else { self.packed(order) }
     }
 
     fn laid(&self, fields: &[usize]) -> Laid {
@@ -376,11 +413,22 @@ impl Of<'_> {
     }
 
     /// One structure with its fields in this order.
-    fn one(&self, change: Change, order: &[usize]) -> Option<Candidate> {
-        let is_pool = change == Change::Pool;
-        let candidate = self.candidate(change, vec![order.to_vec()], 1, (None, false));
-        let is_as_it_was = order.is_sorted() && candidate.layout.parts()[0].bytes == self.structure.bytes;
-        (is_pool || !is_as_it_was).then_some(Candidate { is_pool, ..candidate })
+    fn one(&self, order: &[usize]) -> Option<Candidate> {
+        let order = self.in_order(order);
+        let is_ordered = order.is_sorted();
+        let change = if self.narrowed.is_empty() { Change::Reorder } else { Change::Shrink };
+        let candidate = self.candidate(change, vec![order], 1, (None, false));
+        let is_as_it_was = is_ordered && candidate.layout.parts()[0].bytes == self.structure.bytes;
+        (change == Change::Shrink || !is_as_it_was).then_some(candidate)
+    }
+
+    /// The structure as it is declared, or with narrower fields in this order, side by side.
+    fn pool(&self, order: &[usize]) -> Candidate {
+        let (change, order) = match self.narrowed.is_empty() {
+            true => (Change::Pool, self.as_declared()),
+            false => (Change::Shrink, self.packed(order)),
+        };
+        Candidate { is_pool: true, ..self.candidate(change, vec![order], 1, (None, false)) }
     }
 
     /// Elements of a size of which lines hold a whole number, or that is one of lines.
@@ -459,12 +507,13 @@ pub(super) mod tests {
             is_alias: false,
             is_foreign: false,
             has_atomics: false,
+            is_columns: false,
             fields: fields.collect(),
             lines: Vec::new(),
         }
     }
 
-    fn visits(patterns: &[(Fields, u64)], are_in_arrays: bool) -> Visits {
+    pub(super) fn visits(patterns: &[(Fields, u64)], are_in_arrays: bool) -> Visits {
         let accesses = patterns.iter().map(|(_, count)| count).sum();
         Visits {
             accesses,
@@ -474,7 +523,7 @@ pub(super) mod tests {
         }
     }
 
-    const MANY: Objects = Objects { count: 1000, otherwise: 0 };
+    pub(super) const MANY: Objects = Objects { count: 1000, otherwise: 0 };
 
     fn of_change(candidates: &[Candidate], change: Change) -> Vec<&Candidate> {
         candidates.iter().filter(|candidate| candidate.change == change).collect()
@@ -584,6 +633,62 @@ pub(super) mod tests {
         assert_eq!(of(&structure, true), [(vec![0, 2, 1, 3], vec![1, 3], 24, false)]);
         structure.fields[3].narrower = None;
         assert_eq!(of(&structure, true), []);
+    }
+
+    /// `{ long key, kind; char note[48]; long count, uses; struct node *next; }`: what is hot is 40 bytes with the pointer to the note, 32 with
+    /// narrower kind and count; uses is used with the note only, and stays as it is.
+    #[test]
+    fn parts_have_narrower_fields_too() {
+        let fields = [("key", 8), ("kind", 8), ("note", 48), ("count", 8), ("uses", 8), ("next", 8)];
+        let mut structure = structure(88, &fields);
+        for field in [1, 3, 4] {
+            structure.fields[field].narrower =
+                Some(Narrower { bytes: 2, number: Number::Signed, range: Range::Signed(0, 9) });
+        }
+        let found = candidates(&structure, &visits(&[(0b10_1011, 1000), (0b01_0100, 1)], false), MANY).unwrap();
+        let of = |of: &&Candidate| {
+            let sizes: Vec<u32> = of.layout.parts().iter().map(|part| part.bytes).collect();
+            (of.parts.clone(), of.narrowed.clone(), sizes, of.is_pool)
+        };
+        let hot_cold: Vec<_> = of_change(&found, Change::HotCold).iter().map(of).collect();
+        let (wide, narrow) = (vec![vec![0, 1, 3, 5], vec![2, 4]], vec![vec![0, 5, 1, 3], vec![2, 4]]);
+        let expected = [
+            (wide.clone(), vec![], vec![40, 56], false),
+            (wide, vec![], vec![40, 56], true),
+            (narrow.clone(), vec![1, 3], vec![32, 56], false),
+            (narrow, vec![1, 3], vec![32, 56], true),
+        ];
+        assert_eq!(hot_cold, expected);
+        // One change is simpler than two.
+        let is_combined: Vec<bool> = found.iter().map(Candidate::is_combined).collect();
+        assert!(is_combined.is_sorted() && is_combined.contains(&true));
+        let aligned: Vec<_> = of_change(&found, Change::Align).iter().map(of).collect();
+        // 88 bytes are two lines, and so are the 70 that are left of them.
+        assert_eq!(aligned.iter().filter(|of| !of.1.is_empty()).count(), 0);
+    }
+
+    /// `{ long x, y, id; }`, of which all could have two bytes: each array has its own, and so has each lane.
+    #[test]
+    fn arrays_have_narrower_elements_too() {
+        let mut structure = structure(24, &[("x", 8), ("y", 8), ("id", 8)]);
+        structure.fields.iter_mut().for_each(|field| {
+            field.narrower = Some(Narrower { bytes: 2, number: Number::Unsigned, range: Range::Unsigned(0, 9) });
+        });
+        structure.fields[2].narrower = None;
+        let visits = visits(&[(0b011, 900), (0b100, 90)], true);
+        let found = candidates(&structure, &visits, Objects { count: 1, otherwise: 0 }).unwrap();
+        let sizes = |change| {
+            let of = of_change(&found, change).into_iter();
+            of.map(|of| of.layout.parts().iter().map(|part| part.bytes).collect::<Vec<_>>()).collect::<Vec<_>>()
+        };
+        assert_eq!(sizes(Change::Split), [vec![16, 8], vec![4, 8]]);
+        assert_eq!(sizes(Change::ArrayOfEach), [vec![8, 8, 8], vec![2, 2, 8]]);
+        assert_eq!(sizes(Change::Blocks), [vec![24], vec![12]]);
+        assert_eq!(sizes(Change::Shrink), [vec![16]]);
+        let blocks = of_change(&found, Change::Blocks)[1].layout.fields().to_vec();
+        // Eight of id, then of x, then of y.
+        let places: Vec<(u32, u32)> = blocks.iter().map(|field| (field.to, field.to_bytes)).collect();
+        assert_eq!(places, [(8, 2), (10, 2), (0, 8)]);
     }
 
     /// A parent stays in front, and goes into an array as one; what has virtual functions is not parted.

@@ -17,13 +17,7 @@ pub fn definitions(structure: &StructureShape, candidate: &Candidate) -> String 
     let form = Form { language: structure.language, is_alias: structure.is_alias };
     let name = plain_name(&structure.name);
     let lines = |part: &[usize]| -> Vec<String> {
-        let own = |field: &usize| {
-            let of = &structure.fields[*field];
-            match of.narrower.filter(|_| candidate.narrowed.contains(field)) {
-                Some(narrower) => form.field(&narrower_type(form.language, &narrower), &field_name(of)),
-                None => line(form, of),
-            }
-        };
+        let own = |field: &usize| line(form, structure, candidate, *field, 1);
         part.iter().map(own).collect()
     };
     let is_rust = structure.language == Language::Rust;
@@ -33,8 +27,8 @@ pub fn definitions(structure: &StructureShape, candidate: &Candidate) -> String 
             // Else the compiler orders fields as it likes.
             let is_ordered = !candidate.parts[0].is_sorted();
             let attribute = match (candidate.change == Change::Align, is_ordered) {
-                (true, true) => format!("#[repr(C, align({}))]", alignment(candidate)),
-                (true, false) => format!("#[repr(align({}))]", alignment(candidate)),
+                (true, true) => format!("#[repr(C, align({}))]", alignment(candidate, 0)),
+                (true, false) => format!("#[repr(align({}))]", alignment(candidate, 0)),
                 (false, true) => "#[repr(C)]".to_owned(),
                 (false, false) => String::new(),
             };
@@ -48,6 +42,14 @@ pub fn definitions(structure: &StructureShape, candidate: &Candidate) -> String 
             form.structure(&mut code, &cold, &lines(&candidate.parts[1]), None);
             form.structure(&mut code, name, &lines(&candidate.parts[0]), Some(&cold));
         }
+        Change::Merge => {
+            for (number, part) in candidate.merged() {
+                if is_rust && candidate.align > 0 {
+                    let _ = writeln!(code, "#[repr(align({}))]", alignment(candidate, number));
+                }
+                form.structure(&mut code, &part_name(structure, part), &lines(part), None);
+            }
+        }
         Change::Split | Change::ArrayOfEach => {
             for part in &candidate.parts {
                 form.structure(&mut code, &format!("{name}_{}", part_name(structure, part)), &lines(part), None);
@@ -55,25 +57,28 @@ pub fn definitions(structure: &StructureShape, candidate: &Candidate) -> String 
         }
         Change::Blocks => {
             let lanes = candidate.layout.parts()[0].lanes;
-            let array = |field: &FieldShape| {
-                let own = &field.type_name;
-                if field.is_shared || field.hold != Hold::None || own.contains("(*") {
-                    return format!("/* {}, {lanes} of it: as it is declared */", field.name);
-                }
-                let type_name = match own.find('[').filter(|_| !is_rust) {
-                    _ if is_rust => format!("[{own}; {lanes}]"),
-                    // Of arrays there is one for each lane.
-                    Some(at) => format!("{}[{lanes}]{}", &own[..at], &own[at..]),
-                    None => format!("{own}[{lanes}]"),
-                };
-                form.field(&type_name, &field_name(field))
-            };
-            let lines: Vec<String> = candidate.parts[0].iter().map(|field| array(&structure.fields[*field])).collect();
+            let lines: Vec<String> =
+                candidate.parts[0].iter().map(|field| line(form, structure, candidate, *field, lanes)).collect();
             form.structure(&mut code, &format!("{name}_block"), &lines, None);
         }
     }
-    comment(&mut code, &usage(structure, candidate, name));
+    for text in [usage(structure, candidate, name), narrowed(candidate, is_rust).to_owned()] {
+        if !text.is_empty() {
+            comment(&mut code, &text);
+        }
+    }
     code
+}
+
+/// What is to be done where fields have narrower types.
+const fn narrowed(candidate: &Candidate, is_rust: bool) -> &'static str {
+    match is_rust {
+        _ if candidate.narrowed.is_empty() => "",
+        true => "narrower: conversions where they are stored (try_into, so that what is too large is found) and loaded",
+        false => {
+            "narrower: check where they are stored that no more than this is, and look at what takes their addresses, prints or scans them"
+        }
+    }
 }
 
 /// Writes a comment in lines of not too many columns.
@@ -103,12 +108,25 @@ pub fn narrower_type(language: Language, narrower: &Narrower) -> String {
     }
 }
 
-fn line(form: Form, field: &FieldShape) -> String {
-    match field.is_shared || field.hold != Hold::None {
+/// The declaration of a field, as often as there are lanes.
+fn line(form: Form, structure: &StructureShape, candidate: &Candidate, number: usize, lanes: u32) -> String {
+    let field = &structure.fields[number];
+    let is_known = !field.is_shared && field.hold == Hold::None;
+    if !is_known || lanes > 1 && field.type_name.contains("(*") {
         // The widths of bit-fields are not known here, nor how a parent is declared.
-        true => format!("/* {}: as it is declared */", field.name),
-        false => form.field(&field.type_name, &field_name(field)),
+        let times = if lanes > 1 { format!(", {lanes} of it") } else { String::new() };
+        return format!("/* {}{times}: as it is declared */", field.name);
     }
+    let narrower = field.narrower.filter(|_| candidate.narrowed.contains(&number));
+    let own = narrower.map_or_else(|| field.type_name.clone(), |of| narrower_type(form.language, &of));
+    let type_name = match own.find('[') {
+        _ if lanes == 1 => own,
+        _ if form.language == Language::Rust => format!("[{own}; {lanes}]"),
+        // Of arrays there is one for each lane.
+        Some(at) => format!("{}[{lanes}]{}", &own[..at], &own[at..]),
+        None => format!("{own}[{lanes}]"),
+    };
+    form.field(&type_name, &field_name(field))
 }
 
 /// A field's name as the source has it.
@@ -124,8 +142,9 @@ fn field_name(field: &FieldShape) -> String {
     }
 }
 
-fn alignment(candidate: &Candidate) -> u32 {
-    1 << candidate.layout.parts()[0].bytes.trailing_zeros().min(6)
+/// Of the elements of a part.
+fn alignment(candidate: &Candidate, part: usize) -> u32 {
+    1 << candidate.layout.parts()[part].bytes.trailing_zeros().min(6)
 }
 
 fn part_name(structure: &StructureShape, part: &[usize]) -> String {
@@ -145,19 +164,11 @@ fn usage(structure: &StructureShape, candidate: &Candidate, name: &str) -> Strin
             "nothing else changes, but where its size, its layout or an initializer without names is relied on"
                 .to_owned()
         }
-        Change::Shrink => {
-            let pool = if candidate.is_pool { "; get them from a pool or arena (docs/tidy.md)" } else { "" };
-            let all = match is_rust {
-                true => "conversions where they are stored (try_into, so that what is too large is found) and loaded",
-                false => {
-                    "check where they are stored that no more than this is, and look at what takes their addresses, prints or scans them"
-                }
-            };
-            format!("{all}{pool}")
-        }
+        Change::Shrink if candidate.is_pool => "get them from a pool or arena (docs/tidy.md)".to_owned(),
+        Change::Shrink => String::new(),
         Change::Align if is_rust => "nothing else changes".to_owned(),
         Change::Align => {
-            let align = alignment(candidate);
+            let align = alignment(candidate, 0);
             format!(
                 "_Alignas({align}) on its first member (C++: struct alignas({align}) {name}); its blocks by aligned_alloc({align}, …), arrays too"
             )
@@ -180,6 +191,21 @@ fn usage(structure: &StructureShape, candidate: &Candidate, name: &str) -> Strin
                 ", the cold parts from an array or pool of their own"
             };
             format!("node->{0} becomes node->cold->{0}{of_pool}: side by side they would share lines", field(1))
+        }
+        Change::Merge => {
+            let of_part = |(number, part): (usize, &Vec<usize>)| {
+                let (name, field) = (part_name(structure, part), field_name(&structure.fields[part[0]]));
+                let align = match alignment(candidate, number) {
+                    _ if candidate.align == 0 || is_rust => String::new(),
+                    align => format!(", _Alignas({align}) on its first member (C++: struct alignas({align}) {name})"),
+                };
+                format!(
+                    "{name}_items of struct {name} in the place of {} arrays{align}: {field}[i] becomes {name}_items[i].{field}",
+                    part.len()
+                )
+            };
+            let parts: Vec<String> = candidate.merged().map(of_part).collect();
+            format!("{}; whole arrays that are set, copied or handed on are loops then", parts.join("; "))
         }
         Change::Split | Change::ArrayOfEach => {
             let (array, part) = (if is_rust { "Vec" } else { "array" }, part_name(structure, &candidate.parts[0]));
@@ -205,6 +231,7 @@ mod tests {
     use super::super::candidates::{Objects, candidates};
     use super::super::visits::Visits;
     use super::*;
+    use crate::full_trace::values::Range;
 
     fn all(structure: &StructureShape, in_arrays: u64) -> Vec<(Change, String)> {
         let visits =
@@ -235,6 +262,46 @@ mod tests {
         );
         assert!(first(&all, Change::Align).contains("_Alignas(64) on its first member"));
         assert!(first(&all, Change::Pool).contains("chunks of many node, handed out one behind the other"));
+    }
+
+    /// Narrower fields in parts of elements.
+    #[test]
+    fn definitions_have_the_narrower_types() {
+        let mut shape = structure(64, &[("key", 8), ("kind", 8), ("note", 32), ("count", 8), ("next", 8)]);
+        shape.fields.iter_mut().for_each(|field| field.type_name = field.type_name.replace(" []", ""));
+        for field in [1, 3] {
+            shape.fields[field].narrower =
+                Some(Narrower { bytes: 2, number: Number::Signed, range: Range::Signed(-1, 9) });
+        }
+        let visits = Visits { accesses: 2000, most_elements: 100, ..Visits::of(&[(0b11011, 1000), (0b100, 1)]) };
+        let found = candidates(&shape, &visits, Objects { count: 100, otherwise: 0 }).unwrap();
+        let hot_cold = found.iter().find(|of| of.change == Change::HotCold && !of.narrowed.is_empty()).unwrap();
+        let code = definitions(&shape, hot_cold);
+        assert!(
+            code.starts_with(
+                "struct node_cold {\n    long note;\n};\n\
+                 struct node {\n    long key;\n    struct node *next;\n    int16_t kind;\n    int16_t count;\n    struct node_cold *cold;\n};\n\
+                 // node->note becomes node->cold->note"
+            ),
+            "{code}"
+        );
+        assert!(code.contains("\n// narrower: check where they are stored that no more than this is"), "{code}");
+    }
+
+    #[test]
+    fn arrays_have_the_definition_of_what_they_become() {
+        let mut shape = structure(32, &[("x", 8), ("y", 8), ("z", 8), ("key", 8)]);
+        shape.is_columns = true;
+        shape.fields.iter_mut().for_each(|field| field.type_name = "double".to_owned());
+        let code = all(&shape, 2000);
+        assert!(code.iter().all(|(change, _)| *change == Change::Merge), "{code:?}");
+        // x and z, key never, y by itself.
+        assert_eq!(
+            code[0].1,
+            "struct x_z {\n    double x;\n    double z;\n};\n\
+             // x_z_items of struct x_z in the place of 2 arrays: x[i] becomes x_z_items[i].x; whole\n\
+             // arrays that are set, copied or handed on are loops then\n"
+        );
     }
 
     /// Rust's compiler orders fields by itself; those of tuples have no names.

@@ -7,6 +7,7 @@
 pub mod addresses;
 pub mod candidates;
 mod code;
+pub mod columns;
 pub mod search;
 pub mod ties;
 pub mod visits;

@@ -13,6 +13,8 @@ pub enum Reliance {
     Size,
     /// It is declared to be laid out so.
     Declared,
+    /// It hands the address of an array to code that is not traced.
+    HandedOn,
 }
 
 /// A line that relies on a structure's layout.

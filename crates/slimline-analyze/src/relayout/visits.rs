@@ -18,6 +18,9 @@ const MOST_PATTERNS: usize = 1 << 12;
 /// Elements that one access is seen to touch at most: a copy of all of them says nothing of what is used together.
 const MOST_ELEMENTS: u64 = 16;
 
+/// In the place of an object, where all arrays that elements are in stand for one.
+const OF_COLUMNS: u32 = u32::MAX;
+
 /// Fields, by bits.
 pub type Fields = u128;
 
@@ -213,10 +216,19 @@ impl<'a> Visiting<'a> {
         let (shape, visits) = (&self.shapes[structure as usize], &mut self.visits[structure as usize]);
         visits.accesses += 1;
         visits.users.see(access);
-        visits.in_arrays += u64::from(filled == Filled::Array);
+        visits.in_arrays += u64::from(matches!(filled, Filled::Array | Filled::Column(_)));
+        // Elements are known by the object that they are in, but where each field has its own.
+        let column = match filled {
+            Filled::Column(field) => {
+                Some((field, &self.structured.structures[structure as usize].fields[field as usize]))
+            }
+            _ => None,
+        };
+        let object = if column.is_some() { OF_COLUMNS } else { access.key };
+        let element_bytes = column.map_or(shape.bytes, |(_, field)| u64::from(field.bytes.max(1)));
         let Some(delta) = access.address.checked_sub(self.starts[access.key as usize]) else { return };
         let end = delta + u64::from(access.bytes.max(1));
-        let (first, last) = (delta / shape.bytes, (end - 1) / shape.bytes);
+        let (first, last) = (delta / element_bytes, (end - 1) / element_bytes);
         visits.most_elements = visits.most_elements.max(last + 1);
         if last - first >= MOST_ELEMENTS {
             return;
@@ -231,11 +243,14 @@ impl<'a> Visiting<'a> {
         }
         let open = &mut of_thread[structure as usize];
         for index in first..=last {
-            let begin = index * shape.bytes;
+            let begin = index * element_bytes;
             let from = delta.max(begin) - begin;
-            let to = (end - begin).min(shape.bytes);
-            let fields = shape.fields(from, to);
-            let element = Some((access.key, index));
+            let to = (end - begin).min(element_bytes);
+            let fields = match column {
+                Some((field, _)) => 1 << field.min(MOST_FIELDS as u32 - 1),
+                None => shape.fields(from, to),
+            };
+            let element = Some((object, index));
             let now = visits.accesses;
             if let Some(known) = open.iter_mut().find(|open| open.element == element) {
                 (known.fields, known.last) = (known.fields | fields, now);
@@ -269,6 +284,7 @@ mod tests {
         let structured = Structured {
             structures: vec![structure(32, &[("a", 8), ("b", 8), ("c", 8), ("d", 8)])],
             objects: vec![Some(ObjectStructure { structure: 0, filled: Filled::Array, skipped: 0 })],
+            ..Structured::default()
         };
         let starts = [0x1000];
         let mut visiting = Visiting::new(&structured, &starts);
@@ -306,6 +322,7 @@ mod tests {
         let structured = Structured {
             structures: vec![structure(8, &[("count", 8)])],
             objects: vec![Some(ObjectStructure { structure: 0, filled: Filled::Array, skipped: 0 })],
+            ..Structured::default()
         };
         let access = |thread, kind| Access { address: 0x1000 + u64::from(thread) * 8, key: 0, bytes: 8, thread, kind };
         let is_shared = |accesses: &[Access]| {
@@ -318,12 +335,37 @@ mod tests {
         assert!(!is_shared(&[access(1, AccessKind::Load), access(1, AccessKind::Store)]));
     }
 
+    /// x and y of an element, which are two arrays, then id of each, a third one.
+    #[test]
+    fn arrays_are_visited_together() {
+        let column = |field| Some(ObjectStructure { structure: 0, filled: Filled::Column(field), skipped: 0 });
+        let structured = Structured {
+            structures: vec![structure(20, &[("x", 8), ("y", 8), ("id", 4)])],
+            objects: vec![column(1), column(0), column(2)],
+            ..Structured::default()
+        };
+        let starts = [0x20_000, 0x10_000, 0x30_000];
+        let mut visiting = Visiting::new(&structured, &starts);
+        let load = |address, key, bytes| Access { address, key, bytes, thread: 0, kind: AccessKind::Load };
+        for element in 0..10 {
+            visiting.take(&[load(0x10_000 + 8 * element, 1, 8), load(0x20_000 + 8 * element, 0, 8)]);
+        }
+        for element in 0..10 {
+            visiting.take(&[load(0x30_000 + 4 * element, 2, 4)]);
+        }
+        let visits = &visiting.finish().0[0];
+        // The last ones of x and y are still open when id is loaded.
+        assert_eq!(visits.most_frequent(9), [(0b011, 10), (0b100, 10)]);
+        assert_eq!((visits.in_arrays, visits.most_elements), (30, 10));
+    }
+
     /// Two elements in turn, as to compare them, are a visit each.
     #[test]
     fn who_goes_to_and_fro_stays() {
         let structured = Structured {
             structures: vec![structure(16, &[("a", 8), ("b", 8)])],
             objects: vec![Some(ObjectStructure { structure: 0, filled: Filled::One, skipped: 0 }); 2],
+            ..Structured::default()
         };
         let starts = [0x1000, 0x2000];
         let mut visiting = Visiting::new(&structured, &starts);

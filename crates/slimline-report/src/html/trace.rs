@@ -195,6 +195,7 @@ mod tests {
     use slimline_simulate::simulation::{Options, Outcome, Simulation};
 
     use super::*;
+    use crate::relayout::Caution;
     use crate::simulation::UseRow;
     use crate::text::a_run;
     use crate::text::relayout::tests::two_structures;
@@ -323,7 +324,7 @@ mod tests {
         by.uses.push(half);
         let findings = [Finding::Caches(&caches)];
         assert!(traced_source_files(&findings).iter().any(|(of, _)| *of == file));
-        let text: String = (1..=200).map(|line| format!("line <{line}>\n")).collect();
+        let text: String = (1..=line + 9).map(|line| format!("line <{line}>\n")).collect();
         let sources = HashMap::from([(file, Source::Text { text, is_newer: true })]);
         let mut page = String::new();
         trace(&mut page, &a_run::trace(), None, &findings, &sources).unwrap();
@@ -360,7 +361,8 @@ mod tests {
             structure.tried.iter_mut().for_each(|tried| tried.parts = vec![vec![name()]]);
             if let Some(advice) = &mut structure.advice {
                 (advice.title, advice.code) = (name(), name());
-                (advice.cautions, advice.touched_lines) = (vec![name()], vec![name()]);
+                advice.cautions = vec![Caution { what: name(), at: vec![name()] }];
+                advice.touched_lines = vec![name()];
             }
         }
         (advice.machine, reuse.machine, sharing.machine, extents.machine) = (name(), name(), name(), name());

@@ -169,7 +169,7 @@ fn one(out: &mut impl Write, (of, advice): (&StructureRow, &AdvisedRow), is_all:
     fold(out, &why, 2, 2)?;
     fold(out, &predicted(&advice.predicted, is_all), 2, 2)?;
     for caution in &advice.cautions {
-        fold(out, &format!("Mind that {}.", plain(caution)), 2, 2)?;
+        fold(out, &format!("Mind that {}.", plain(&caution.seen_from(here))), 2, 2)?;
     }
     writeln!(out)?;
     for line in advice.code.lines() {
@@ -192,6 +192,16 @@ fn one(out: &mut impl Write, (of, advice): (&StructureRow, &AdvisedRow), is_all:
 /// Its name, and objects of it.
 pub(crate) fn what_it_is(of: &StructureRow, allocated_at: Option<&str>) -> String {
     let place = allocated_at.map_or_else(String::new, |at| format!(", allocated at {}", plain(at)));
+    if of.is_columns {
+        let elements = of.object_bytes / u64::from(of.bytes.max(1));
+        return format!(
+            "{}: {} elements each, {} bytes together, {} in all",
+            plain(&of.name),
+            count(elements),
+            of.bytes,
+            bytes(of.object_bytes)
+        );
+    }
     format!(
         "{}: elements of {} bytes in {}, {} in all{place}",
         plain(&of.name),
@@ -237,16 +247,17 @@ fn tried(out: &mut impl Write, of: &StructureRow, advised: &TriedRow) -> fmt::Re
 /// What a layout is, how many bytes each of its parts has, and which fields these have.
 pub(crate) fn layout_words(row: &TriedRow) -> [String; 3] {
     let pool = if row.is_pool && row.change != "pool" { ", pool" } else { "" };
+    let narrower = if row.narrowed.is_empty() || row.change == "shrink" { "" } else { ", shrink" };
     let sizes: Vec<String> = row.part_bytes.iter().map(u32::to_string).collect();
     let parts: Vec<String> = row.parts.iter().map(|part| format!("{{{}}}", plain(&part.join(" ")))).collect();
-    [format!("{}{pool}", row.change.replace('_', " ")), sizes.join("+"), parts.join(" ")]
+    [format!("{}{pool}{narrower}", row.change.replace('_', " ")), sizes.join("+"), parts.join(" ")]
 }
 
 #[cfg(test)]
 pub(crate) mod tests {
     use super::super::a_run;
     use super::*;
-    use crate::relayout::{FieldRow, PatchedRow, PatternRow, RELAYOUT_SCHEMA};
+    use crate::relayout::{Caution, FieldRow, PatchedRow, PatternRow, RELAYOUT_SCHEMA};
     use crate::view::{Affinity, NewLayout, PlacedField};
 
     fn predicted_row(time_ratio: f64) -> PredictedRow {
@@ -270,6 +281,7 @@ pub(crate) mod tests {
         };
         StructureRow {
             name: name.to_owned(),
+            is_columns: false,
             bytes: 16,
             share,
             accesses: 1000,
@@ -293,6 +305,7 @@ pub(crate) mod tests {
         let tried = |change, parts: [&[&str]; 2], time_ratio| TriedRow {
             change,
             parts: parts.map(|part| part.iter().map(|field| (*field).to_owned()).collect()).to_vec(),
+            narrowed: Vec::new(),
             part_bytes: vec![8, 8],
             is_pool: false,
             time_ratio,
@@ -304,7 +317,7 @@ pub(crate) mod tests {
             layout: split.clone(),
             title: format!("Split {name} into {{x}} {{y}}"),
             predicted: predicted_row(0.6),
-            cautions: vec!["it looks packed".to_owned()],
+            cautions: vec![Caution { what: "its size is relied on".to_owned(), at: vec!["/src/sky.c:7".to_owned()] }],
             layouts: [0, 8].map(alone).to_vec(),
             code: "struct body_x {\n    double x;\n};\n".to_owned(),
             touched_lines: (1..15).map(|line| format!("/src/sky.c:{line}")).collect(),
@@ -399,7 +412,11 @@ pub(crate) mod tests {
         let mut out = String::new();
         relayout(&mut out, &report(vec![advised("struct body", 0.5)], None), Path::new("/src")).unwrap();
         assert!(out.contains("Lines that touch fields that move: sky.c:1, sky.c:2,"), "{out}");
-        assert!(out.contains("allocated at sky.c:12"), "{out}");
+        assert!(
+            out.contains("allocated at sky.c:12") && out.contains("Mind that its size is relied on at sky.c:7."),
+            "{out}"
+        );
+        assert!(report(vec![advised("struct body", 0.5)], None).json().contains("is relied on at /src/sky.c:7\""));
     }
 
     #[test]

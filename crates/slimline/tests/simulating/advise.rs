@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::traced::{failed, json, slimline, traced, traced_so};
 
 /// A core with a cache of 4 KiB, so that small programs miss it.
-const MACHINE: &str = r#"
+pub(super) const MACHINE: &str = r#"
 name = "small"
 cache = [{ name = "L1", level = 1, holds = "data", size = 4096, line = 64, ways = 8, latency = 4 }]
 memory = [{ name = "memory", latency = 200 }]
@@ -48,7 +48,7 @@ int main(void) {
 #endif
 "#;
 
-const TRACE: [&str; 3] = ["run.trace", "--machine", "small.toml"];
+pub(super) const TRACE: [&str; 3] = ["run.trace", "--machine", "small.toml"];
 
 /// What is said of `struct body` in a program that is compiled with these options; and where its trace is.
 fn advised(options: &[&str]) -> (Value, Value, tempfile::TempDir) {
@@ -181,6 +181,55 @@ fn fields_get_the_narrower_types_that_their_values_allow() {
     // 16 bytes of both, 8 of name, large and wide, 4 of weight and color, and 2 + 1.
     assert_eq!(tried["part_bytes"], serde_json::json!([56]));
     assert!(tried["time_ratio"].as_f64().unwrap() < 1.0, "{tried}");
+}
+
+/// Nodes of which a walk uses three numbers that stay small, and never the note.
+const COUNTED: &str = r#"
+#include <stdlib.h>
+struct item { long key, kind; char note[48]; long count; struct item *next; };
+int main(void) {
+    struct item *items = 0;
+    for (int i = 0; i < 2048; i++) {
+        struct item *item = calloc(1, sizeof *item);
+        item->key = i, item->kind = i % 3, item->count = i % 9, item->next = items, items = item;
+    }
+    long sum = 0;
+    for (int pass = 0; pass < 40; pass++)
+        for (struct item *item = items; item; item = item->next) sum += item->key * item->kind + item->count;
+    return sum == 1;
+}
+"#;
+
+/// What is left of a node with narrower fields alone, with the note elsewhere alone, and with both: the best of all is advised.
+#[test]
+fn hot_parts_have_narrower_fields() {
+    let directory = traced_so(COUNTED, &["--slimline-values"]);
+    fs::write(directory.path().join("small.toml"), MACHINE).unwrap();
+    let report = json(directory.path(), &[&["advise"], &TRACE[..], &["--patch", "change.diff"]].concat());
+    let item = &report["structures"][0];
+    let advice = &item["advice"];
+    assert_eq!(advice["change"], "hot_cold_split", "{item}");
+    assert_eq!(advice["narrowed"], serde_json::json!(["key", "kind", "count"]));
+    // Two pointers and 2 + 1 + 1.
+    assert_eq!(advice["part_bytes"], serde_json::json!([24, 48]));
+    let ratio = |change: &str, is_narrowed: bool| {
+        let is_it = |of: &&Value| {
+            of["change"] == change && of["is_pool"] == true && (of["narrowed"] != serde_json::json!([])) == is_narrowed
+        };
+        let tried = item["tried"].as_array().unwrap().iter().find(is_it);
+        tried.unwrap_or_else(|| panic!("{change}: {item}"))["time_ratio"].as_f64().unwrap()
+    };
+    let both = ratio("hot_cold_split", true);
+    assert!(both < ratio("hot_cold_split", false) && both < ratio("shrink", true), "{item}");
+    let code = advice["code"].as_str().unwrap();
+    assert!(
+        code.contains("    int16_t key;\n    int8_t kind;\n    int8_t count;\n    struct item_cold *cold;\n"),
+        "{code}"
+    );
+    let cautions = advice["cautions"].as_array().unwrap();
+    assert!(cautions[0].as_str().unwrap().contains("key 0 to 2047 (int16_t), kind 0 to 2 (int8_t)"), "{cautions:?}");
+    let refused = report["patch"]["structures"][0]["refused"].as_str().unwrap();
+    assert!(refused.starts_with("what narrower types of its fields are converted"), "{refused}");
 }
 
 /// The commands that compiled the program are in its debug information; what comes out is compiled again, and ends as before.

@@ -1,6 +1,7 @@
 //! `slimline simulate`: counts as Cachegrind's, published answers through the command line, and how it ends badly.
 
 mod advise;
+mod advise_arrays;
 mod exported;
 mod histogram;
 mod layout;

@@ -1,6 +1,7 @@
 //! Layouts that were tried: a card for each that is advised, with its structure before and after; then what is left alone, and why.
 
 use std::fmt::{self, Write};
+use std::path::Path;
 
 use crate::html::affinity::{Together, Used, used_together};
 use crate::html::bar;
@@ -84,7 +85,7 @@ fn card(
         Escaped(&format!("{}. {} of the time.", what_it_is(of, of.allocated_at.as_deref()), percent(of.share)))
     )?;
     for caution in &advice.cautions {
-        writeln!(out, "<p class=\"missing\">Mind that {}.</p>", Escaped(caution))?;
+        writeln!(out, "<p class=\"missing\">Mind that {}.</p>", Escaped(&caution.seen_from(Path::new(""))))?;
     }
     as_it_is(out, of)?;
     as_advised(out, of, advice)?;
@@ -125,12 +126,12 @@ fn what(field: &FieldRow) -> What {
 
 /// Whether objects hold several elements.
 fn is_array(of: &StructureRow) -> bool {
-    of.objects > 0 && of.object_bytes / of.objects >= 2 * u64::from(of.bytes)
+    of.is_columns || of.objects > 0 && of.object_bytes / of.objects >= 2 * u64::from(of.bytes)
 }
 
-/// Nothing where one field is all of it.
+/// Nothing where one field is all of it, or it is no structure yet.
 fn as_it_is(out: &mut impl Write, of: &StructureRow) -> fmt::Result {
-    if of.fields.len() < 2 {
+    if of.fields.len() < 2 || of.is_columns {
         return Ok(());
     }
     let fields = of.fields.iter().filter(|field| field.bytes > 0);
