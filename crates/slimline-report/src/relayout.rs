@@ -493,13 +493,9 @@ fn title(shape: &StructureShape, candidate: &Candidate) -> String {
             let merged: Vec<String> = candidate.merged().map(|(_, fields)| part(fields)).collect();
             let bytes: Vec<String> =
                 candidate.merged().map(|(number, _)| candidate.layout.parts()[number].bytes.to_string()).collect();
-            let (one, arrays) =
-                if merged.len() == 1 { ("one array", "the arrays") } else { ("an array each", "the arrays") };
-            format!(
-                "Make {one} of structures of {arrays} {}: {} bytes an element",
-                merged.join(" "),
-                bytes.join(" and ")
-            )
+            let one = if merged.len() == 1 { "one array" } else { "an array each" };
+            let (merged, bytes) = (merged.join(" "), bytes.join(" and "));
+            format!("Make {one} of structures of the arrays {merged}: {bytes} bytes an element")
         }
         Change::HotCold => {
             let cold = candidate.parts.get(1).map(part).unwrap_or_default();

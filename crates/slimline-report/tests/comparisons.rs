@@ -84,26 +84,26 @@ fn report_of(report: &Report) -> Snapshot {
 }
 
 /// What `simulate` tells of a trace whose data is of one type, with the types that the trace declares.
-fn traced(function: &str, name: &str, share_of_x: f64) -> Snapshot {
+fn traced((function, name, type_name): (&str, &str, &str), share_of_x: f64) -> Snapshot {
     let misses = serde_json::json!([{ "name": "L1", "misses": 10 }]);
     let simulated = serde_json::json!({ "schema": 1, "machines": [{
         "name": "small", "loads": 100, "stores": 0, "caches": misses,
         "by": {
             "data": [{
-                "name": name, "kind": "heap", "type": "body", "share": 1.0, "caches": misses,
+                "name": name, "kind": "heap", "type": type_name, "share": 1.0, "caches": misses,
                 "allocated_at": { "function": function, "file": "sky.c", "line": 7 },
             }],
             "uses": [
                 { "data": 0, "field": "body.x", "share": share_of_x },
-                { "data": 0, "field": "body.y", "share": 1.0 - share_of_x },
+                { "data": 0, "field": "body.y[]", "share": 1.0 - share_of_x },
             ],
         },
     }] });
     let field = |path: &str, offset| DeclaredField { path: path.to_owned(), offset, bytes: 8, heat: 0.0 };
     let body = DeclaredType {
         name: "body".to_owned(),
-        figures: Figures { bytes: 16, lines: 1, ..Figures::default() },
-        fields: vec![field("x", 0), field("y", 8)],
+        figures: Figures { bytes: 24, lines: 1, ..Figures::default() },
+        fields: vec![field("x", 0), field("y", 8), field("z", 16)],
         ..DeclaredType::default()
     };
     Snapshot::of_json(&simulated.to_string()).unwrap().with_types(vec![body])
@@ -112,9 +112,16 @@ fn traced(function: &str, name: &str, share_of_x: f64) -> Snapshot {
 /// Nothing of them is by chance, and data of another name and function is what it was.
 #[test]
 fn traces_are_compared_by_all_accesses() {
-    let (old, new) = (traced("make", "bodies", 0.5), traced("make_all", "stars", 0.75));
-    let heat: Vec<f64> = old.types.as_ref().unwrap()[0].fields.iter().map(|field| field.heat).collect();
-    assert_eq!(heat, [0.5, 0.5]);
+    let heap = |function, name, share_of_x| traced((function, name, "body"), share_of_x);
+    let (old, new) = (heap("make", "bodies", 0.5), heap("make_all", "stars", 0.75));
+    // A static array of them is called otherwise.
+    for of in [&old, &traced(("", "bodies", "struct body[64]"), 0.5)] {
+        let heat: Vec<f64> = of.types.as_ref().unwrap()[0].fields.iter().map(|field| field.heat).collect();
+        assert_eq!(heat, [0.5, 0.5, 0.0]);
+        // What no access used is there, for another run's may.
+        let data = &of.data.as_ref().unwrap()[0];
+        assert_eq!((data.key.element_bytes, data.fields.len()), (24, 3));
+    }
     let comparison = Comparison::of(("old.trace".into(), &old), ("new.trace".into(), &new)).unwrap();
     let mut out = String::new();
     text::comparison(&mut out, &comparison, Limits::default()).unwrap();

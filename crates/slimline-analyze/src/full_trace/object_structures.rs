@@ -355,7 +355,14 @@ fn touching_line(module: &Module, site: &Site, offset: Option<u32>) -> Option<To
 /// The type of the elements of what a site allocates, or of the array that it declares; none where nobody tells, or it may grow.
 fn elements_of<'m>(module: &'m Module, site: &Site) -> Option<&'m str> {
     let name = match site.kind {
-        SiteKind::Static => module.name(site.detail).split_once('[')?.0.trim_end(),
+        SiteKind::Static => {
+            let (element, behind) = module.name(site.detail).split_once('[')?;
+            // Rows of several elements have no number of their own.
+            if behind.contains('[') {
+                return None;
+            }
+            element.trim_end()
+        }
         SiteKind::Allocate | SiteKind::AllocateZeroed => module.name(site.structure),
         _ => return None,
     };
@@ -388,8 +395,11 @@ fn scalar_bytes(type_name: &str) -> Option<u32> {
         ("u64", 8),
         ("i64", 8),
     ];
-    if type_name.ends_with('*') {
+    if type_name.contains('*') || type_name.starts_with('&') {
         return Some(8);
+    }
+    if ["complex", "_Complex"].iter().any(|word| type_name.contains(word)) {
+        return None;
     }
     let fixed = type_name.trim_start_matches('u').strip_prefix("int").and_then(|rest| rest.strip_suffix("_t"));
     if let Some(bits) = fixed.and_then(|bits| bits.parse::<u32>().ok()) {

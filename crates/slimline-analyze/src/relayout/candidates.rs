@@ -349,6 +349,9 @@ impl Of<'_> {
     fn narrower(&self, layout: &dyn Fn(&Of<'_>) -> Option<Candidate>) -> Option<Candidate> {
         let all: Vec<usize> =
             (0..self.fields().len()).filter(|&field| self.fields()[field].narrower.is_some()).collect();
+        if all.is_empty() {
+            return None;
+        }
         let with = |narrowed: Vec<usize>| layout(&Of { structure: self.structure, visits: self.visits, narrowed });
         let mut least = with(all.clone())?;
         for field in all {

@@ -64,7 +64,7 @@ fn shape(arrays: &[&Array]) -> StructureShape {
         let of_it = array.lines.iter().map(|line| TouchingLine { offset: Some(bytes), ..line.clone() });
         lines.extend(of_it);
         fields.push(FieldShape {
-            name: array.name.clone(),
+            name: distinct_name(&array.name, &fields),
             type_name: array.type_name.clone(),
             offset: bytes,
             bytes: array.element_bytes,
@@ -73,7 +73,7 @@ fn shape(arrays: &[&Array]) -> StructureShape {
         bytes += array.element_bytes;
     }
     lines.sort_unstable();
-    let mut names: Vec<&str> = arrays.iter().take(NAMED).map(|array| array.name.as_str()).collect();
+    let mut names: Vec<&str> = fields.iter().take(NAMED).map(|field| field.name.as_str()).collect();
     if arrays.len() > NAMED {
         names.push("…");
     }
@@ -88,6 +88,13 @@ fn shape(arrays: &[&Array]) -> StructureShape {
         fields,
         lines,
     }
+}
+
+/// Arrays of one name in several places are told apart as fields must be: `v`, `v_2`.
+fn distinct_name(name: &str, fields: &[FieldShape]) -> String {
+    let is_new = |name: &String| fields.iter().all(|field| field.name != *name);
+    let numbered = (2..).map(|number: usize| format!("{name}_{number}"));
+    std::iter::once(name.to_owned()).chain(numbered).find(is_new).unwrap_or_default()
 }
 
 /// A line on which the address of an array is handed to a function.
@@ -109,10 +116,17 @@ pub fn traced_functions(program: &Program) -> FxHashSet<&str> {
             .map(|name| module.name(name))
             .chain(module.sites.iter().map(|site| module.name(site.function)))
     });
-    of_module.collect()
+    of_module.map(unqualified).collect()
 }
 
-/// Lines of a source that hand the array of this name on: what a macro makes, or what is written over several lines, is not found.
+/// As it is called: `step` of `ns::step<int>(int)`.
+fn unqualified(name: &str) -> &str {
+    let name = name.split(['<', '(']).next().unwrap_or_default().trim_end();
+    name.rsplit("::").next().unwrap_or(name)
+}
+
+/// Lines of a source that hand the array of this name on, or the address of a part of it: what a macro makes, or what is written over several lines,
+/// is not found.
 pub fn handed_on<'s>(name: &str, source: &'s str) -> Vec<HandedOn<'s>> {
     let mut found = Vec::new();
     for (line, text) in (1..).zip(source.lines()) {
@@ -123,8 +137,12 @@ pub fn handed_on<'s>(name: &str, source: &'s str) -> Vec<HandedOn<'s>> {
             let before = before.trim_end_matches(|c: char| is_word(c) || matches!(c, '.' | '-' | '>'));
             let is_member = before.len() < at && text[..at].ends_with(['.', '>']);
             let is_name = (before.len() == at || is_member) && !behind.starts_with(is_word);
-            let is_argument = before.trim_end_matches([' ', '&']).ends_with(['(', ','])
-                && behind.trim_start().starts_with([',', ')']);
+            let before = without_cast(before);
+            let (before, is_address) = match before.trim_end().strip_suffix('&') {
+                Some(before) => (before, true),
+                None => (before.trim_end(), false),
+            };
+            let is_argument = before.trim_end().ends_with(['(', ',']) && is_whole(behind.trim_start(), is_address);
             if is_name
                 && is_argument
                 && let Some(function) = called(before)
@@ -135,6 +153,28 @@ pub fn handed_on<'s>(name: &str, source: &'s str) -> Vec<HandedOn<'s>> {
         }
     }
     found
+}
+
+/// Without what makes another type of an argument, or says that it changes.
+fn without_cast(before: &str) -> &str {
+    let before = before.trim_end();
+    if let Some(borrowed) = before.strip_suffix("&mut") {
+        return borrowed;
+    }
+    match before.strip_suffix(')').and_then(|cast| cast.rfind('(').map(|open| (&before[..open], &cast[open + 1..]))) {
+        Some((outside, cast)) if cast.trim_end().ends_with('*') => outside,
+        _ => before,
+    }
+}
+
+/// Whether the argument ends behind the name, or goes on to the address of an element.
+fn is_whole(behind: &str, is_address: bool) -> bool {
+    let behind = match behind.strip_prefix('[') {
+        Some(index) if is_address => index.split_once(']').map_or("", |(_, behind)| behind.trim_start()),
+        Some(_) => return false,
+        None => behind,
+    };
+    behind.starts_with([',', ')', '+'])
 }
 
 /// What takes nothing of an array, or is no function.
@@ -166,7 +206,7 @@ fn is_word(c: char) -> bool {
 /// their paths.
 pub fn all_handed_on(arrays: &[Array], traced: &FxHashSet<&str>, sources: &[(String, String)]) -> HandedOnLines {
     let mut all = HandedOnLines::new();
-    for array in arrays {
+    for array in arrays.iter().filter(|array| array.elements >= LEAST_ELEMENTS) {
         let mut lines = BTreeSet::new();
         for (file, text) in sources {
             for at in array.names.iter().flat_map(|name| handed_on(name, text)) {
@@ -246,6 +286,27 @@ mod tests {
                       memcpy(&grid->x, (void *)(x), 8);\n\
                       work(grid.x, h(1, 2), x)";
         assert_eq!(found(source), [(1, "qsort"), (3, "step"), (6, "memcpy"), (7, "work"), (7, "work")]);
+        let parts = "fwrite((void *)x, 8, n, f);\n\
+                     memcpy(d, &x[i], 8);\n\
+                     sort(x + 1, n - 1);\n\
+                     sum += f(x[i], (long)(x[1]));\n\
+                     fill(&mut x, 0);";
+        assert_eq!(found(parts), [(1, "fwrite"), (2, "memcpy"), (3, "sort"), (5, "fill")]);
+    }
+
+    #[test]
+    fn functions_are_called_by_the_last_part_of_their_name() {
+        let names = ["step", "ns::step", "ns::step<ns::cell>(int)", "path::to::step"];
+        assert_eq!(names.map(unqualified), ["step"; 4]);
+        assert_eq!(["operator()(int)", ""].map(unqualified), ["operator", ""]);
+    }
+
+    #[test]
+    fn arrays_of_one_name_are_told_apart() {
+        let [one, two, other] = [(0, "v"), (1, "v"), (2, "w")].map(|(object, name)| array(object, name, 8, 100));
+        let shape = shape(&[&one, &two, &other]);
+        let names: Vec<&str> = shape.fields.iter().map(|field| field.name.as_str()).collect();
+        assert_eq!((names.as_slice(), shape.name.as_str()), (&["v", "v_2", "w"][..], "arrays v, v_2, w"));
     }
 
     #[test]

@@ -357,7 +357,7 @@ fn known_by(by: KnownBy) -> (&'static str, &'static str) {
         KnownBy::FunctionAndType => ("function_and_type", "its function and type"),
         KnownBy::NameAndType => ("name_and_type", "its name and type"),
         KnownBy::Callers => ("callers", "its type, its size and who calls its function"),
-        KnownBy::OnlyOne => ("only_one", "its type, which nothing else has that is new or gone"),
+        KnownBy::OnlyOne => ("only_one", "its type and size, which nothing else has that is new or gone"),
     }
 }
 

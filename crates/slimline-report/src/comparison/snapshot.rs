@@ -102,15 +102,17 @@ impl Snapshot {
         }
     }
 
-    /// The same with types that its trace declares.
+    /// The same with types that its trace declares: data of these has their size and all of their fields, those that no access used, too.
     #[must_use]
     pub fn with_types(mut self, mut types: Vec<DeclaredType>) -> Self {
         for type_ in &mut types {
-            for data in self.data.iter().flatten().filter(|data| data.key.type_name == type_.name) {
-                for (name, share) in &data.fields {
-                    let field = type_.fields.iter_mut().find(|field| field.path == *name);
-                    if let Some(field) = field {
-                        field.heat += data.share.value * share.value;
+            let is_of_it = |data: &&mut DataShare| element_type(&data.key.type_name) == element_type(&type_.name);
+            for data in self.data.iter_mut().flatten().filter(is_of_it) {
+                data.key.element_bytes = type_.figures.bytes;
+                for field in &mut type_.fields {
+                    match data.fields.iter().find(|(path, _)| *path == field.path) {
+                        Some((_, share)) => field.heat += data.share.value * share.value,
+                        None => data.fields.push((field.path.clone(), exact(0.0))),
                     }
                 }
             }
@@ -215,19 +217,33 @@ impl Row {
     }
 }
 
+fn exact(value: f64) -> Sampled {
+    Sampled { value, low: value, high: value }
+}
+
+/// `body` of `struct body[64]`, as declared types are called in whatever language.
+fn element_type(name: &str) -> &str {
+    let kinds = ["struct ", "union ", "class "];
+    let name = kinds.iter().find_map(|kind| name.strip_prefix(kind)).unwrap_or(name);
+    match name.strip_suffix(']').and_then(|array| array.split_once('[')) {
+        Some((element, _)) if !element.is_empty() => element.trim_end(),
+        _ => name,
+    }
+}
+
 /// Of all accesses, with the shares of its fields: of those of its own type by their paths.
 fn traced_share<'u>(row: &Row, uses: impl Iterator<Item = &'u Use>) -> DataShare {
     let key = row.key();
-    let exact = |value: f64| Sampled { value, low: value, high: value };
-    let own = format!("{}.", key.type_name);
+    let own = format!("{}.", element_type(&key.type_name));
     let mut fields: Vec<(String, f64)> = Vec::new();
     for of in uses {
         let Some(field) = &of.field else { continue };
-        let path = field.strip_prefix(&own).unwrap_or(field);
+        let path = element_type(field);
+        let path = path.strip_prefix(&own).unwrap_or(path).replace("[]", "");
         let part = if row.share > 0.0 { of.share / row.share } else { 0.0 };
-        match fields.iter_mut().find(|(name, _)| name == path) {
+        match fields.iter_mut().find(|(name, _)| *name == path) {
             Some((_, sum)) => *sum += part,
-            None => fields.push((path.to_owned(), part)),
+            None => fields.push((path, part)),
         }
     }
     let fields = fields.into_iter().map(|(name, share)| (name, exact(share))).collect();

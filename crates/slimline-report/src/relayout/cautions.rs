@@ -99,7 +99,7 @@ fn with_declared(shape: &StructureShape, mut cautions: Vec<Caution>) -> Vec<Caut
             && !field.offset.is_multiple_of(field.bytes)
             && !field.type_name.contains('[')
     };
-    if shape.fields.iter().any(is_packed) {
+    if !shape.is_columns && shape.fields.iter().any(is_packed) {
         cautions.push(Caution::of("it looks packed: its layout may be a file's, a device's or a protocol's"));
     }
     if !shape.is_columns && shape.fields.iter().any(|field| field.hold != Hold::None) {

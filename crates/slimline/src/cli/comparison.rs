@@ -25,7 +25,7 @@ pub(crate) struct Diff {
     /// The new side
     #[arg(value_name = "NEW")]
     pub(crate) new: PathBuf,
-    /// Whose misses are compared, of traces (docs/machines.md)
+    /// Whose cycles and misses are compared, of traces (docs/machines.md)
     #[arg(long, value_name = "NAME|FILE", default_value = "host")]
     pub(crate) machine: String,
     /// How to print it
@@ -59,7 +59,7 @@ pub(crate) struct Check {
     pub(crate) against: PathBuf,
     #[command(flatten)]
     pub(crate) limits: Limits,
-    /// Whose misses are compared, of traces (docs/machines.md)
+    /// Whose cycles and misses are compared, of traces (docs/machines.md)
     #[arg(long, value_name = "NAME|FILE", default_value = "host")]
     pub(crate) machine: String,
     /// How to print it

@@ -167,10 +167,11 @@ fn a_trace_is_a_page_that_is_opened_filtered_and_clicked_through() {
     let source = part(&page, "source");
     let (_, row) = source.split_once("<code>            bodies[i].x += bodies[i].vx;</code>").unwrap();
     let touches = row.split_once("</tr>").unwrap().0;
-    assert!(touches.contains("bodies {vx x}"), "{touches}");
+    assert!(touches.contains("<td>bodies, program.c:18 {vx x}</td>"), "{touches}");
     assert!(!source.contains("could not be read") && !source.contains("was changed after"), "{source}");
     let fields = part(&page, "fields");
-    assert!(fields.contains("<caption>Lines and what they use of bodies: shares of its cycles</caption>"), "{fields}");
+    let caption = "<caption>Lines and what they use of bodies, program.c:18: shares of its cycles</caption>";
+    assert!(fields.contains(caption), "{fields}");
     assert!(part(&page, "advice").contains("<li>x–vx 1.00</li>"));
 
     let file = directory.path().join("page.html");
