@@ -161,8 +161,8 @@ impl<'a> Of<'a> {
     ) -> anyhow::Result<(Found<RelayoutReport>, Found<SharingReport>)> {
         let &Self { trace, machine, machine_name, .. } = self;
         let threads = first.as_ref().map_or(0, |read| read.trace.threads.unwrap_or_default());
-        let lines = told(first).and_then(|_| share::shared_lines(finder, threads, (machine, machine_name)));
-        let mut lines = lines.map_err(in_words);
+        let shared_lines = |_| share::shared_lines(finder, threads, (machine, machine_name)).map_err(in_words);
+        let mut lines = told(first).and_then(shared_lines);
         let as_it_is = search.clone().and_then(|search| search.as_it_is().map_err(in_words));
         let mut visited = search.clone().and_then(|search| search.visiting(told(&as_it_is)?).map_err(in_words));
         let mut visiting = told_mut(&mut visited).map(Search::reader);
