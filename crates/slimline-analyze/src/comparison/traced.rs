@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use rustc_hash::FxHashMap;
 use slimline_trace::stream::decode::Program;
 use slimline_trace::stream::sites::{Member, Module, Structure};
 
@@ -11,13 +12,17 @@ use crate::declared_layout::lines;
 /// All types of a traced program that have a name and are not the system's, each once.
 pub fn types(program: &Program) -> Vec<DeclaredType> {
     let mut types: Vec<DeclaredType> = Vec::new();
+    // Those of one name, as there may be many thousands of others.
+    let mut of_name: FxHashMap<String, Vec<usize>> = FxHashMap::default();
     for (_, module) in program.modules() {
         for (number, structure) in module.structures.iter().enumerate() {
             if structure.name.is_none() || structure.is_foreign {
                 continue;
             }
             let type_ = declared(module, number, structure);
-            if !types.contains(&type_) {
+            let known = of_name.entry(type_.name.clone()).or_default();
+            if known.iter().all(|&at| types[at] != type_) {
+                known.push(types.len());
                 types.push(type_);
             }
         }

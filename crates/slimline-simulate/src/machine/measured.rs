@@ -89,14 +89,18 @@ impl Machine {
         let has_memory = is_step || memory > f64::from(usual).midpoint(f64::from(usual_memory));
         let mut last_level = None;
         if has_memory {
-            let mut is_there = |bytes: u64| is_step && cycles(bytes) < near.midpoint(memory);
             let most_had = told.min(most);
+            let mut is_there = |bytes: u64| cycles(bytes) < near.midpoint(memory);
+            // That the first of them is there was seen.
             let sizes =
-                (0..).map(|half| (first << (half / 2)) * (2 + half % 2) / 2).take_while(|&bytes| bytes < most_had);
-            let had = match is_there(most_had) {
-                true => told,
-                // No more than what a nearer one has, where even twice that is not there.
-                false => sizes.take_while(|&bytes| is_there(bytes)).last().unwrap_or(before),
+                (1..).map(|half| (first << (half / 2)) * (2 + half % 2) / 2).take_while(|&bytes| bytes < most_had);
+            let had = if !is_step {
+                // No more than what a nearer one has: even twice that is not there.
+                before
+            } else if is_there(most_had) {
+                told
+            } else {
+                sizes.take_while(|&bytes| is_there(bytes)).last().unwrap_or(first.min(told))
             };
             machine.caches[last].bytes = self.whole_sets(last, had);
             last_level = Some((machine.caches[last].bytes, told));

@@ -24,8 +24,12 @@ const MOST_NAMED: usize = 8;
 
 /// Source files that lines are shown of, costliest first.
 pub(super) fn files(report: &SimulationReport) -> Vec<&str> {
+    told_machine(report).map_or_else(Vec::new, |(_, by)| files_of(&hot_lines(by)))
+}
+
+fn files_of<'a>(lines: &[(&'a str, u32, f64)]) -> Vec<&'a str> {
     let mut files: Vec<&str> = Vec::new();
-    for (file, ..) in told_machine(report).map_or_else(Vec::new, |(_, by)| hot_lines(by)) {
+    for &(file, ..) in lines {
         if !files.contains(&file) {
             files.push(file);
         }
@@ -146,8 +150,8 @@ pub(super) fn annotated(
     report: &SimulationReport,
     sources: &HashMap<String, Source>,
 ) -> fmt::Result {
-    let files = files(report);
-    let Some((machine, by)) = told_machine(report).filter(|_| !files.is_empty()) else {
+    let told = told_machine(report).map(|(machine, by)| (machine, by, hot_lines(by)));
+    let Some((machine, by, hot)) = told.filter(|(.., hot)| !hot.is_empty()) else {
         return writeln!(
             out,
             "<p>Of no accesses that cost enough are lines known: was the program compiled with -g?</p>"
@@ -156,8 +160,7 @@ pub(super) fn annotated(
     let caption = format!("Lines that cost most, by the cycles of {}", machine.name);
     let (caches, columns) = columns(by);
     let columns: Vec<&str> = columns.iter().map(String::as_str).collect();
-    let hot = hot_lines(by);
-    for file in files {
+    for file in files_of(&hot) {
         let of_file = || by.uses.iter().filter_map(placed).filter(|(of, ..)| *of == file);
         let mut lines: BTreeMap<u32, Vec<&UseRow>> = BTreeMap::new();
         of_file().for_each(|(_, line, of)| lines.entry(line).or_default().push(of));
