@@ -231,15 +231,26 @@ const WITHIN: f64 = 1.5;
 /// A measured ratio that differs from 1 by less than this has no sign.
 const NOISE: f64 = 0.03;
 
+/// The machine that predicts all rows, as `--machine` takes it, and what to say of it. It is measured once, as what there is to be had
+/// changes; of several memories one core measures none, so that there is what the kernel tells.
+fn machine(slimline: &Slimline) -> Result<(String, String)> {
+    let output = slimline.command("machine").arg("measured").output()?;
+    if !output.status.success() {
+        return Ok(("host".to_owned(), "host".to_owned()));
+    }
+    let path = slimline.session("measured").with_extension("toml").display().to_string();
+    std::fs::write(&path, output.stdout)?;
+    let told = String::from_utf8_lossy(&output.stderr);
+    Ok((path, told.trim().trim_start_matches("slimline: ").to_owned()))
+}
+
 /// Prints a Markdown table; whether all signs are right, and two of three ratios within [`WITHIN`].
 pub(crate) fn run(runs: usize, only: &[String]) -> Result<bool> {
     setup::install(setup::TRACING)?;
     let slimline = Slimline::build()?;
-    // One core measures one memory; of several there is what the kernel tells.
-    let is_measured = slimline.command("machine").arg("measured").output()?.status.success();
-    let machine = if is_measured { "measured" } else { "host" };
+    let (machine, told) = machine(&slimline)?;
     println!(
-        "Predicted by --machine {machine}.\n\n| program | by hand | predicted | measured | predicted by measured | advised | its prediction | from–to |\n\
+        "Predicted by --machine {told}.\n\n| program | by hand | predicted | measured | predicted by measured | advised | its prediction | from–to |\n\
          | --- | --- | ---: | ---: | ---: | --- | ---: | ---: |"
     );
     let (mut wrong, mut near, mut all) = (Vec::new(), 0, 0);
@@ -247,7 +258,7 @@ pub(crate) fn run(runs: usize, only: &[String]) -> Result<bool> {
         let traced = slimline.compilers()?.build(&case.program(case.source), case.flags, "traced")?;
         let trace = slimline.session(case.name);
         timed(slimline.trace(&case.command(&traced), &["-o".as_ref(), trace.as_os_str()]))?;
-        let (_, output) = timed(slimline.analysis("advise", &trace, &["--machine", machine, "--format", "json"]))?;
+        let (_, output) = timed(slimline.analysis("advise", &trace, &["--machine", &machine, "--format", "json"]))?;
         let advised: Advised = serde_json::from_slice(&output.stdout).context("what `slimline advise` printed")?;
         std::fs::remove_dir_all(&trace)?;
         let (predicted, advice) = case.predicted(&advised)?;
