@@ -8,6 +8,7 @@ use anyhow::anyhow;
 use slimline_analyze::full_trace::object_structures::{Filled, Structured, TouchingLine};
 use slimline_analyze::full_trace::objects::{Object, ObjectOrigin};
 use slimline_analyze::relayout::addresses::{TooLarge, relayout};
+use slimline_analyze::relayout::allocating::allocating_cycles;
 use slimline_analyze::relayout::candidates::{Candidate, Objects, candidates};
 use slimline_analyze::relayout::columns::{HandedOnLines, all_handed_on, join, traced_functions};
 use slimline_analyze::relayout::plain_name;
@@ -238,7 +239,7 @@ impl<'a> Search<'a> {
         let (visiting, relaid) = visited.finish();
         let (visits, replayed) = visiting.finish();
         let waited = relaid.finish().finish();
-        let before = Taken::of(&waited);
+        let before = Taken::of(&waited, self.allocating(&self.with(&[]), MOST_REPLAYED));
         let structured = &self.structured;
         let of_structure = |structure: u32| {
             let to_it = visits[structure as usize].accesses;
@@ -275,6 +276,12 @@ impl<'a> Search<'a> {
         Ok(RelayoutReport::new(self.described.clone(), &facts, &searched, &replayed, of_structures))
     }
 
+    /// Cycles that allocators take with these layouts, while the program does so many accesses at most.
+    fn allocating(&self, chosen: &[Option<&Candidate>], most: u64) -> f64 {
+        let all = allocating_cycles(&self.objects, &self.origins, &self.structured, chosen);
+        all * (most as f64 / self.accesses.max(1) as f64).min(1.0)
+    }
+
     /// A machine that is to see so many accesses at most.
     fn waiting(&self, most: u64, large_pages: LargePages) -> anyhow::Result<Waiting> {
         let (machine, name) = self.machine;
@@ -302,8 +309,11 @@ impl<'a> Search<'a> {
                 self.trace.read(&mut [&mut reader]).map(|_| drop(reader.finish()))
             });
             read?;
-            let mut replayed = replayed.into_iter().map(|windows| Taken::of(&windows.finish().finish().finish()));
-            taken.extend(relayouts.iter().map(|relayout| relayout.as_ref().and_then(|_| replayed.next())));
+            let mut replayed = replayed.into_iter().map(|windows| windows.finish().finish().finish());
+            taken.extend(some.iter().zip(&relayouts).map(|((_, chosen), relayout)| {
+                relayout.as_ref()?;
+                Some(Taken::of(&replayed.next()?, self.allocating(chosen, most)))
+            }));
         }
         Ok(taken)
     }

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 
 use slimline_simulate::relaid::{MovedField, Part, PlacedObject, Relayout, StructureLayout};
 
-use super::candidates::{Candidate, Change};
+use super::candidates::Candidate;
 use crate::full_trace::attributed::{address_space, own_address};
 use crate::full_trace::object_structures::{FieldShape, Filled, StructureShape, Structured};
 use crate::full_trace::objects::Object;
@@ -164,8 +164,7 @@ fn place(
         at = at.saturating_add(if gap > FAR { FAR + gap % FAR } else { gap });
         let of_slot = slot.end.saturating_sub(start);
         before = Some((process, slot.end.max(ended), block_spacing(of_slot) - of_slot));
-        // What hot parts point to comes from a pool in any case: beside them it would be on their lines.
-        let is_pool = candidate.is_pool || candidate.change == Change::HotCold && part > 0;
+        let is_pool = candidate.is_from_pool(part);
         let taken = if is_pool { bytes } else { block_spacing(bytes) };
         at = match (candidate.align, is_pool) {
             (0, true) => at.next_multiple_of(1 << bytes.trailing_zeros().min(ALIGNMENT.trailing_zeros())),
@@ -188,7 +187,7 @@ fn place(
 #[cfg(test)]
 mod tests {
     use super::super::candidates::tests::structure;
-    use super::super::candidates::{Objects, candidates};
+    use super::super::candidates::{Change, Objects, candidates};
     use super::super::visits::Visits;
     use super::*;
     use crate::full_trace::object_structures::ObjectStructure;

@@ -92,6 +92,14 @@ pub struct Candidate {
 }
 
 impl Candidate {
+    /// Whether objects of this part lie side by side, without an allocator's own words between them.
+    pub fn is_from_pool(&self, part: usize) -> bool {
+        // What hot parts point to comes from a pool in any case: beside them it would be on their lines.
+        self.is_pool || self.change == Change::HotCold && part > 0
+    }
+}
+
+impl Candidate {
     /// The parts that what is used is in.
     fn hot_parts(&self) -> &[Part] {
         match self.change {

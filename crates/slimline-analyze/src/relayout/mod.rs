@@ -5,6 +5,7 @@
 //! would have them then ([`addresses`]), and each layout is replayed through the simulated machine. What is told is what came of that.
 
 pub mod addresses;
+pub mod allocating;
 pub mod candidates;
 mod code;
 pub mod columns;
@@ -35,12 +36,14 @@ pub struct Taken {
 }
 
 impl Taken {
-    /// As a machine made it.
-    pub fn of(waited: &Waited) -> Self {
+    /// As a machine made it, and allocators of so many cycles.
+    pub fn of(waited: &Waited, allocating: f64) -> Self {
         let total = waited.outcome.total();
         let path = waited.outcome.machine().path(false);
         let misses = |cache: Option<&usize>| cache.map_or(0, |&cache| total.misses[cache].total());
-        Self { times: waited.times, first_misses: misses(path.first()), memory_lines: misses(path.last()) }
+        let Times { least, expected, most } = waited.times;
+        let times = Times { least: least + allocating, expected: expected + allocating, most: most + allocating };
+        Self { times, first_misses: misses(path.first()), memory_lines: misses(path.last()) }
     }
 }
 
