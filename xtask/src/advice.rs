@@ -28,8 +28,8 @@ struct Case {
     change: &'static str,
     first: &'static [&'static str],
     is_pool: bool,
-    /// Whether fields have narrower types beside that.
-    is_narrowed: bool,
+    /// Which other types fields have, as `tried` has them.
+    types: &'static [&'static str],
     /// For its trace: whether values are told.
     flags: &'static str,
     arguments: &'static [&'static str],
@@ -44,7 +44,7 @@ const fn case(name: &'static str, source: &'static str, structure: &'static str)
         change: "split",
         first: &[],
         is_pool: false,
-        is_narrowed: false,
+        types: &[],
         flags: "-O2 -g",
         arguments: &[],
     }
@@ -93,7 +93,7 @@ const CASES: &[Case] = &[
     Case { change: "pool", is_pool: true, ..case("pooled", "advised/pooled.c", "edge") },
     Case {
         change: "shrink",
-        is_narrowed: true,
+        types: &["narrowed"],
         flags: WITH_VALUES,
         ..case("counters", "advised/counters.c", "counter")
     },
@@ -101,11 +101,19 @@ const CASES: &[Case] = &[
         change: "hot_cold_split",
         first: &["key", "packets", "bytes", "errors", "kind", "retries", "state", "next"],
         is_pool: true,
-        is_narrowed: true,
+        types: &["narrowed"],
         flags: WITH_VALUES,
         ..case("flows", "advised/flows.c", "flow")
     },
     Case { change: "merge", first: &["x", "y", "z"], ..case("gather", "advised/gather.c", "x, y, z, neighbors") },
+    Case { change: "indexes", is_pool: true, types: &["indexed"], ..case("indexed", "advised/indexed.c", "node") },
+    Case {
+        change: "bit_fields",
+        types: &["bit_fields"],
+        flags: WITH_VALUES,
+        ..case("flags", "advised/flags.c", "task")
+    },
+    Case { change: "align", ..case("tallies", "advised/tallies.c", "array found") },
     Case { change: LARGE_PAGES, ..case("counters_large_pages", "advised/counters.c", "counter") },
     Case { first: &["key"], ..case("probing", "advised/probing.c", "slot") },
     Case { first: &["price", "quantity", "id"], ..case("orders", "advised/orders.cpp", "Order") },
@@ -188,6 +196,8 @@ struct Layout {
     change: String,
     parts: Vec<Vec<String>>,
     narrowed: Vec<String>,
+    indexed: Vec<String>,
+    bit_fields: Vec<String>,
     is_pool: bool,
 }
 
@@ -211,8 +221,12 @@ impl Case {
     fn is_by_hand(&self, layout: &Layout) -> bool {
         let first: BTreeSet<&str> = layout.parts.first().into_iter().flatten().map(String::as_str).collect();
         let has_first = self.first.is_empty() || first == self.first.iter().copied().collect();
-        let is_narrowed = !layout.narrowed.is_empty();
-        layout.change == self.change && (layout.is_pool, is_narrowed) == (self.is_pool, self.is_narrowed) && has_first
+        let types = [("narrowed", &layout.narrowed), ("indexed", &layout.indexed), ("bit_fields", &layout.bit_fields)];
+        let types = types.into_iter().filter(|(_, fields)| !fields.is_empty()).map(|(name, _)| name);
+        layout.change == self.change
+            && layout.is_pool == self.is_pool
+            && types.eq(self.types.iter().copied())
+            && has_first
     }
 
     fn command(&self, executable: &PathBuf) -> Command {

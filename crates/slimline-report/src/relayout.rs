@@ -198,6 +198,9 @@ pub struct FieldRow {
     /// A narrower type that would hold what it was seen to hold; none where there is none, or the trace tells no values.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub narrower: Option<NarrowerRow>,
+    /// Bits that would hold it, beside those of other fields in a byte; none where it needs many, or several threads store it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bits: Option<u32>,
 }
 
 /// A narrower type of a field, and why it would do.
@@ -260,12 +263,16 @@ impl PredictedRow {
 /// A layout that was tried.
 #[derive(Clone, Debug, Serialize)]
 pub struct TriedRow {
-    /// `reorder`, `align`, `pool`, `merge`, `hot_cold_split`, `shrink`, `split`, `array_of_each` or `blocks`.
+    /// `reorder`, `align`, `pool`, `merge`, `hot_cold_split`, `shrink`, `bit_fields`, `indexes`, `split`, `array_of_each` or `blocks`.
     pub change: &'static str,
     /// Names of the fields of each part.
     pub parts: Vec<Vec<String>>,
     /// Fields that have narrower types then.
     pub narrowed: Vec<String>,
+    /// Pointers that are indexes then.
+    pub indexed: Vec<String>,
+    /// Fields that are bits of a byte then.
+    pub bit_fields: Vec<String>,
     /// Bytes of each part of an element.
     pub part_bytes: Vec<u32>,
     /// Whether objects lie side by side, as in a pool.
@@ -278,6 +285,7 @@ impl TriedRow {
     /// Whether it is that one.
     pub(crate) fn is(&self, other: &Self) -> bool {
         (self.change, &self.parts, &self.narrowed) == (other.change, &other.parts, &other.narrowed)
+            && (&self.indexed, &self.bit_fields) == (&other.indexed, &other.bit_fields)
             && (&self.part_bytes, self.is_pool) == (&other.part_bytes, other.is_pool)
     }
 }
@@ -371,6 +379,7 @@ fn row(facts: &Facts<'_>, (searched, ties): (&Searched, &Option<Vec<(String, Tie
         bytes: field.bytes,
         used: part(visits.used(number)),
         narrower: field.narrower.as_ref().map(|of| NarrowerRow::of(shape.language, of)),
+        bits: field.few_bits.map(|few| few.bits),
     };
     let names = |fields: u128| {
         let used = shape.fields.iter().enumerate().filter(|(number, _)| *number < 128 && fields & (1 << number) != 0);
@@ -438,7 +447,9 @@ fn layout_row(shape: &StructureShape, candidate: &Candidate, time_ratio: f64) ->
     TriedRow {
         change: candidate.change.name(),
         parts: candidate.parts.iter().map(names).collect(),
-        narrowed: names(&candidate.narrowed),
+        narrowed: names(&candidate.types.narrowed),
+        indexed: names(&candidate.types.indexed),
+        bit_fields: names(&candidate.types.packed),
         part_bytes: candidate.layout.parts().iter().map(|part| part.bytes).collect(),
         is_pool: candidate.is_pool,
         time_ratio,
@@ -462,7 +473,7 @@ fn new_layouts(layout: &StructureLayout) -> Vec<NewLayout> {
 }
 
 fn title(shape: &StructureShape, candidate: &Candidate) -> String {
-    use slimline_analyze::relayout::candidates::Change;
+    use slimline_analyze::relayout::candidates::{Change, Retyped};
 
     let name = known(&shape.name).unwrap_or_else(|| "the structure".to_owned());
     let part = |part: &Vec<usize>| {
@@ -471,12 +482,18 @@ fn title(shape: &StructureShape, candidate: &Candidate) -> String {
     };
     let parts = candidate.parts.iter().map(part).collect::<Vec<_>>().join(" ");
     let bytes = candidate.layout.parts()[0].bytes;
-    let fields: Vec<&str> = candidate.narrowed.iter().map(|&field| shape.fields[field].name.as_str()).collect();
-    let types = if fields.len() == 1 { "a narrower type" } else { "narrower types" };
-    let narrowed = match fields.as_slice() {
-        [] => String::new(),
-        fields => format!(", and give {{{}}} {types}", fields.join(" ")),
+    let Retyped { narrowed, indexed, packed } = &candidate.types;
+    let types = if narrowed.len() == 1 { "a narrower type" } else { "narrower types" };
+    let besides = |change: Change| {
+        let all = [
+            (indexed, Change::Indexes, format!("make indexes of {}", part(indexed))),
+            (packed, Change::BitFields, format!("make bit-fields of {}", part(packed))),
+            (narrowed, Change::Shrink, format!("give {} {types}", part(narrowed))),
+        ];
+        let besides = all.into_iter().filter(|(fields, of, _)| !fields.is_empty() && *of != change);
+        besides.map(|(.., words)| format!(", and {words}")).collect::<String>()
     };
+    let instead = format!("in the place of {}", shape.bytes);
     let change = match candidate.change {
         Change::Reorder => format!("Reorder {name} as {parts}: {bytes} bytes in the place of {}", shape.bytes),
         Change::Align => {
@@ -486,7 +503,8 @@ fn title(shape: &StructureShape, candidate: &Candidate) -> String {
                 true => "each element has lines of its own",
                 false => "no element crosses into another line than it must",
             };
-            format!("Align {name}{order} to {bytes} bytes, so that {why}")
+            let elements = if shape.is_columns { "elements of " } else { "" };
+            format!("Align {elements}{name}{order} to {bytes} bytes, so that {why}")
         }
         Change::Pool => format!("Allocate {name} from a pool, side by side"),
         Change::Merge => {
@@ -504,8 +522,15 @@ fn title(shape: &StructureShape, candidate: &Candidate) -> String {
         }
         Change::Shrink => {
             let pool = if candidate.is_pool { " from pools" } else { "" };
-            let fields = fields.join(" ");
-            return format!("Give {{{fields}}} of {name} {types}: {bytes} bytes{pool} in the place of {}", shape.bytes);
+            format!("Give {} of {name} {types}: {bytes} bytes{pool} {instead}", part(narrowed))
+        }
+        Change::BitFields => {
+            let pool = if candidate.is_pool { " from pools" } else { "" };
+            format!("Make bit-fields of {} of {name}: {bytes} bytes{pool} {instead}", part(packed))
+        }
+        Change::Indexes => {
+            let pool = if candidate.is_pool { " from one pool" } else { "" };
+            format!("Make indexes of the pointers {} of {name}: {bytes} bytes{pool} {instead}", part(indexed))
         }
         Change::Split => format!("Split {name} into {parts}"),
         Change::ArrayOfEach => format!("Make an array of each field of {name}"),
@@ -514,14 +539,15 @@ fn title(shape: &StructureShape, candidate: &Candidate) -> String {
             format!("Make blocks of {lanes} elements of {name}, each field of them together")
         }
     };
-    change + &narrowed
+    change + &besides(candidate.change)
 }
 
 /// Lines that access a field that is elsewhere then; those that do not say which field they access, where any is.
 fn touched_lines(shape: &StructureShape, candidate: &Candidate) -> Vec<String> {
     let merged: Vec<usize> = candidate.merged().map(|(part, _)| part).collect();
     let is_moved = |field: &&MovedField| match shape.is_columns {
-        true => merged.contains(&(field.part as usize)),
+        true if shape.fields.len() > 1 => merged.contains(&(field.part as usize)),
+        true => true,
         false => field.part > 0 || field.to != field.from || field.to_bytes != field.bytes,
     };
     let moved: Vec<_> = candidate.layout.fields().iter().filter(is_moved).collect();

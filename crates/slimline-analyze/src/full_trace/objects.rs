@@ -297,7 +297,7 @@ impl Accessing for Finding<'_> {
                 if let Some(values) = self.found.structures.as_mut().and_then(ObjectStructures::values)
                     && left == bytes
                 {
-                    values.access(memory, (id, site), (access_kind, address, bytes), own);
+                    values.access(memory, (thread, id, site), (access_kind, address, bytes), own);
                 }
                 let bytes = left.min(MOST_ACCESS_BYTES);
                 let access = Access { address: address ^ space, key, bytes: bytes as u32, thread, kind };
