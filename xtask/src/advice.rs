@@ -23,6 +23,7 @@ struct Case {
     /// In `programs/`; where there is no twin it is compiled with `-DADVISED` once more.
     source: &'static str,
     twin: Option<&'static str>,
+    /// Or the function whose loops are changed.
     structure: &'static str,
     /// As `tried` has it, and the fields of the first part, where it is one of several.
     change: &'static str,
@@ -30,6 +31,8 @@ struct Case {
     is_pool: bool,
     /// Which other types fields have, as `tried` has them.
     types: &'static [&'static str],
+    /// Steps of a tile's sides; 0 where loops are not tiled.
+    tile: u64,
     /// For its trace: whether values are told.
     flags: &'static str,
     arguments: &'static [&'static str],
@@ -45,6 +48,7 @@ const fn case(name: &'static str, source: &'static str, structure: &'static str)
         first: &[],
         is_pool: false,
         types: &[],
+        tile: 0,
         flags: "-O2 -g",
         arguments: &[],
     }
@@ -123,6 +127,8 @@ const CASES: &[Case] = &[
         is_pool: true,
         ..case("payloads", "advised/payloads.cpp", "Record")
     },
+    Case { change: INTERCHANGE, ..case("columns", "advised/columns.c", "sum_columns") },
+    Case { change: TILE, tile: 16, ..case("transposed", "advised/transposed.c", "transpose") },
 ];
 
 const WITH_VALUES: &str = "-O2 -g --slimline-values";
@@ -130,11 +136,16 @@ const WITH_VALUES: &str = "-O2 -g --slimline-values";
 const LARGE_PAGES: &str = "large_pages";
 const BY_MALLOC: (&str, &str) = ("GLIBC_TUNABLES", "glibc.malloc.hugetlb=1");
 
+/// Of loops.
+const INTERCHANGE: &str = "interchange";
+const TILE: &str = "tile";
+
 /// What of `slimline advise TRACE --format json` is read.
 #[derive(Deserialize)]
 struct Advised {
     structures: Vec<Structure>,
     together: Option<Predicted>,
+    loops: Vec<Loops>,
     large_pages: Option<LargePages>,
     patch: Option<Patch>,
 }
@@ -161,6 +172,27 @@ struct Patched {
 struct LargePages {
     is_advised: bool,
     alone: Predicted,
+}
+
+#[derive(Deserialize)]
+struct Loops {
+    function: Option<String>,
+    advice: Option<LoopAdvice>,
+    tried: Vec<LoopOrder>,
+}
+
+#[derive(Deserialize)]
+struct LoopAdvice {
+    #[serde(flatten)]
+    order: LoopOrder,
+    predicted: Predicted,
+}
+
+#[derive(Deserialize)]
+struct LoopOrder {
+    change: String,
+    tile: Option<u64>,
+    time_ratio: f64,
 }
 
 #[derive(Deserialize)]
@@ -268,6 +300,9 @@ impl Case {
             let Some(pages) = &advised.large_pages else { bail!("{}: large pages were not tried", self.name) };
             return Ok((pages.alone.time_ratio, pages.is_advised.then_some((LARGE_PAGES, &pages.alone))));
         }
+        if [INTERCHANGE, TILE].contains(&self.change) {
+            return self.predicted_of_loops(advised);
+        }
         let Some(structure) = advised.structures.iter().find(|of| of.name.ends_with(self.structure)) else {
             bail!("{}: nothing is said of {}", self.name, self.structure);
         };
@@ -278,6 +313,18 @@ impl Case {
             bail!("{}: {} of {} was not tried", self.name, self.change, self.structure);
         };
         Ok((predicted, structure.advice.as_ref().map(|of| (of.layout.change.as_str(), &of.predicted))))
+    }
+
+    fn predicted_of_loops<'a>(&self, advised: &'a Advised) -> Result<(f64, Option<(&'a str, &'a Predicted)>)> {
+        let of_function = |of: &&Loops| of.function.as_deref() == Some(self.structure);
+        let Some(loops) = advised.loops.iter().find(of_function) else {
+            bail!("{}: nothing is said of loops of {}", self.name, self.structure);
+        };
+        let is_by_hand = |of: &&LoopOrder| of.change == self.change && of.tile.unwrap_or(0) == self.tile;
+        let Some(predicted) = loops.tried.iter().find(is_by_hand) else {
+            bail!("{}: {} of loops of {} was not tried", self.name, self.change, self.structure);
+        };
+        Ok((predicted.time_ratio, loops.advice.as_ref().map(|of| (of.order.change.as_str(), &of.predicted))))
     }
 }
 

@@ -6,21 +6,15 @@
 //! ([`exchange`]). What was observed lies between the replay with empty caches and the one behind it, which says how much
 //! of each counts. A change that the replay does not confirm is not told.
 
-use std::collections::BTreeMap;
+pub(crate) mod walker;
 
 use rustc_hash::FxHashMap;
-use slimline_simulate::access::AccessKind;
 use slimline_simulate::locality::exchange::{self, Order, Stream, Times};
 use slimline_simulate::locality::{Costs, LocalityFindings, Walk};
 
+use self::walker::{Walker, Walkers};
 use crate::origins::Origins;
-use crate::unrolled::spacing;
 
-/// Part of an instruction's accesses that must be of its walk.
-const REGULAR: f64 = 0.75;
-/// Loops of about equal length: this part of it, and [`FEW`] steps, as where the first or last element has no neighbor.
-const ALIKE: f64 = 0.1;
-const FEW: f64 = 2.0;
 /// An exchange saves at least this part of a nest's cycles, and a search that goes on half of its accesses.
 const SAVED: f64 = 0.1;
 /// The replay of a nest as it is takes at most so many times what was observed, and at least the inverse.
@@ -101,65 +95,31 @@ impl NestWalk {
     }
 }
 
-/// One instruction of one thread that walks, or all copies of it.
-struct Walker {
-    key: u32,
-    thread: u32,
-    walk: Walk,
+/// A walker, with what its accesses cost.
+struct Costly {
+    walker: Walker,
     costs: Costs,
-    bytes: u32,
-    kind: AccessKind,
 }
 
-impl Walker {
-    fn stream(&self) -> Stream {
-        let Walk { start, inner_bytes, outer_bytes, .. } = self.walk;
-        Stream { start, inner_bytes, outer_bytes, bytes: self.bytes, kind: self.kind }
-    }
-
-    /// One instruction of all copies of it, which come in this order; None where they are none.
-    fn of_copies(copies: &[Self]) -> Option<Self> {
-        let starts: Vec<u64> = copies.iter().map(|copy| copy.walk.start).collect();
-        let first = copies.first()?;
-        let inner_bytes = spacing(first.walk.inner_bytes, &starts)?;
+impl Costly {
+    fn of(walker: Walker, found: &LocalityFindings) -> Self {
         let mut costs = Costs::default();
-        copies.iter().for_each(|copy| costs.add(&copy.costs));
-        let sum = |of: fn(&Walk) -> u64| copies.iter().map(|copy| of(&copy.walk)).sum();
-        let walk = Walk {
-            inner_bytes,
-            accesses: sum(|walk| walk.accesses),
-            longest: sum(|walk| walk.longest),
-            ends: copies.iter().map(|copy| copy.walk.ends).max()?,
-            ..first.walk
-        };
-        Some(Self { walk, costs, ..*first })
-    }
-
-    /// Whether it passes over neighbors on its line that it comes back for.
-    fn is_against(&self, line_bytes: u64) -> bool {
-        let (inner, outer) = (self.walk.inner_bytes.unsigned_abs(), self.walk.outer_bytes.unsigned_abs());
-        inner >= line_bytes && 0 < outer && outer < line_bytes
-    }
-
-    fn is_in_loop_of(&self, other: &Self) -> bool {
-        let steps = other.walk.inner();
-        self.thread == other.thread
-            && self.walk.begins <= other.walk.ends
-            && other.walk.begins <= self.walk.ends
-            && (self.walk.inner() - steps).abs() <= steps * ALIKE + FEW
+        walker.keys.iter().for_each(|&key| costs.add(&found.keys[key as usize].costs));
+        Self { walker, costs }
     }
 
     fn row(&self, origins: &Origins, change: Change) -> NestWalk {
-        let origin = origins.of(self.key);
+        let Walker { walk, .. } = &self.walker;
+        let origin = origins.of(self.walker.key());
         NestWalk {
             data: origin.data,
             line: origin.line,
             function: origin.function,
             called_at: origin.called_at,
-            inner_bytes: self.walk.inner_bytes,
-            outer_bytes: self.walk.outer_bytes,
-            inner_times: self.walk.inner(),
-            outer_times: self.walk.outer(),
+            inner_bytes: walk.inner_bytes,
+            outer_bytes: walk.outer_bytes,
+            inner_times: walk.inner(),
+            outer_times: walk.outer(),
             accesses: self.costs.count,
             cycles: self.costs.cycles,
             change,
@@ -169,54 +129,24 @@ impl Walker {
 
 /// What to change about loops, most cycles saved first.
 pub fn nest_walks(found: &LocalityFindings, origins: &Origins) -> Vec<NestWalk> {
-    let walkers: Vec<Walker> = (0..)
-        .zip(&found.keys)
-        .filter_map(|(key, locality)| {
-            let accesses = locality.strides.total() + 1;
-            let walk = locality.walks.main().filter(|walk| walk.accesses as f64 >= accesses as f64 * REGULAR)?;
-            let (costs, bytes, kind) = (locality.costs, locality.bytes, locality.kind);
-            Some(Walker { key, thread: origins.of(key).thread, walk, costs, bytes, kind })
-        })
-        .collect();
-    let walkers = without_copies(walkers, origins);
+    let walkers = Walkers::of(found.keys.iter().map(|key| &key.walking), origins);
     let line_bytes = u64::from(found.machine.line_bytes());
-    let mut rows: Vec<NestWalk> = walkers.iter().filter_map(|walker| go_on(walker, origins)).collect();
+    let costly = |walker: &Walker| Costly::of(walker.clone(), found);
+    let mut rows: Vec<NestWalk> = walkers.all.iter().filter_map(|walker| go_on(&costly(walker), origins)).collect();
     let mut nests: FxHashMap<Vec<u32>, Option<Vec<Change>>> = FxHashMap::default();
-    for leading in walkers.iter().filter(|walker| walker.is_against(line_bytes)) {
-        let mut nest: Vec<&Walker> = walkers.iter().filter(|walker| walker.is_in_loop_of(leading)).collect();
-        nest.sort_by_key(|walker| (walker.walk.begins, walker.key));
-        let keys: Vec<u32> = nest.iter().map(|walker| walker.key).collect();
-        let place = keys.iter().position(|&key| key == leading.key);
-        let changes = nests.entry(keys).or_insert_with(|| interchange(found, leading, &nest));
+    for leading in walkers.all.iter().filter(|walker| walker.is_against(line_bytes)) {
+        let nest = walkers.nest_of(leading);
+        let keys: Vec<u32> = nest.iter().map(Walker::key).collect();
+        let place = keys.iter().position(|&key| key == leading.key());
+        let changes = nests.entry(keys).or_insert_with(|| {
+            let nest: Vec<Costly> = nest.into_iter().map(|walker| Costly::of(walker, found)).collect();
+            interchange(found, leading, &nest)
+        });
         if let (Some(changes), Some(place)) = (changes, place) {
-            rows.push(leading.row(origins, changes[place]));
+            rows.push(costly(leading).row(origins, changes[place]));
         }
     }
     merged(rows, origins)
-}
-
-/// Copies of an instruction, as an unrolled loop has them, as one.
-fn without_copies(walkers: Vec<Walker>, origins: &Origins) -> Vec<Walker> {
-    let mut alike: BTreeMap<_, Vec<Walker>> = BTreeMap::new();
-    for walker in walkers {
-        let Walk { inner_bytes, outer_bytes, .. } = walker.walk;
-        let of_source = origins.of(walker.key).place_in_source();
-        let of_loop = (of_source, inner_bytes, outer_bytes, walker.bytes, walker.kind.stores());
-        alike.entry(of_loop).or_default().push(walker);
-    }
-    let mut all: Vec<Walker> = Vec::new();
-    for ((_, inner_bytes, ..), mut copies) in alike {
-        copies.sort_by_key(|copy| copy.walk.start);
-        if inner_bytes < 0 {
-            copies.reverse();
-        }
-        match Walker::of_copies(&copies) {
-            Some(one) => all.push(one),
-            None => all.append(&mut copies),
-        }
-    }
-    all.sort_by_key(|walker| walker.key);
-    all
 }
 
 /// The sums of what one line of code does to one group of data in one way.
@@ -242,14 +172,14 @@ fn merged(rows: Vec<NestWalk>, origins: &Origins) -> Vec<NestWalk> {
 }
 
 /// What an exchange makes of each access of a nest; nothing where it makes little of all together.
-fn interchange(found: &LocalityFindings, leading: &Walker, nest: &[&Walker]) -> Option<Vec<Change>> {
-    let streams: Vec<Stream> = nest.iter().map(|walker| walker.stream()).collect();
+fn interchange(found: &LocalityFindings, leading: &Walker, nest: &[Costly]) -> Option<Vec<Change>> {
+    let streams: Vec<Stream> = nest.iter().map(|of| of.walker.stream()).collect();
     let times = Times { inner: leading.walk.inner().round() as u64, outer: leading.walk.outer().round() as u64 };
     let replay = |order| exchange::cycles(&found.machine, &streams, times, order).ok();
     let (now, then) = (replay(Order::Now)?, replay(Order::Exchanged)?);
     let mean = |of: &[f64]| of.iter().sum::<f64>() / of.len() as f64;
-    let cycles: u64 = nest.iter().map(|walker| walker.costs.cycles).sum();
-    let count: u64 = nest.iter().map(|walker| walker.costs.count).sum();
+    let cycles: u64 = nest.iter().map(|of| of.costs.cycles).sum();
+    let count: u64 = nest.iter().map(|of| of.costs.count * u64::from(of.walker.lanes)).sum();
     let observed = cycles as f64 / count as f64;
     let (cold, warm) = (mean(&now.cold), mean(&now.warm));
     let part = if cold > warm { ((observed - warm) / (cold - warm)).clamp(0.0, 1.0) } else { 1.0 };
@@ -265,8 +195,8 @@ fn interchange(found: &LocalityFindings, leading: &Walker, nest: &[&Walker]) -> 
 }
 
 /// Searches that need not begin again.
-fn go_on(walker: &Walker, origins: &Origins) -> Option<NestWalk> {
-    let Walk { inner_bytes, outer_bytes, accesses, runs, passes, longest, shorter, uneven, .. } = walker.walk;
+fn go_on(of: &Costly, origins: &Origins) -> Option<NestWalk> {
+    let Walk { inner_bytes, outer_bytes, accesses, runs, passes, longest, shorter, uneven, .. } = of.walker.walk;
     // Each looks again at where the one before ended.
     let left = longest + runs - passes;
     let is_search = inner_bytes != 0
@@ -277,8 +207,8 @@ fn go_on(walker: &Walker, origins: &Origins) -> Option<NestWalk> {
         && left * 2 <= accesses;
     is_search.then(|| {
         let part = left as f64 / accesses as f64;
-        let accesses = (walker.costs.count as f64 * part).round() as u64;
-        walker.row(origins, Change::GoOn { accesses })
+        let accesses = (of.costs.count as f64 * part).round() as u64;
+        of.row(origins, Change::GoOn { accesses })
     })
 }
 

@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use rustc_hash::FxHashMap;
-use slimline_simulate::locality::{Cause, Costs, KeyLocality, LocalityFindings, Strides};
+use slimline_simulate::locality::{Cause, Costs, KeyLocality, LocalityFindings, Strides, Walking};
 
 use crate::nests::{NestWalk, nest_walks, of_data as nests_of};
 use crate::origins::{By, Origins};
@@ -26,7 +26,10 @@ pub struct Reuse {
 impl Reuse {
     fn of<'a>(keys: impl IntoIterator<Item = (u32, &'a KeyLocality)>, origins: &Origins) -> Self {
         let keys: Vec<(u32, &KeyLocality)> = keys.into_iter().collect();
-        let mut sum = KeyLocality { strides: strides(&keys, origins), ..KeyLocality::default() };
+        let mut sum = KeyLocality {
+            walking: Walking { strides: strides(&keys, origins), ..Walking::default() },
+            ..KeyLocality::default()
+        };
         for (_, key) in keys {
             sum.costs.add(&key.costs);
             sum.homed += key.homed;
@@ -41,16 +44,16 @@ impl Reuse {
 fn strides(keys: &[(u32, &KeyLocality)], origins: &Origins) -> Strides {
     let mut sum = Strides::default();
     let mut alike: BTreeMap<_, Vec<(u64, &Strides)>> = BTreeMap::new();
-    for &(key, locality) in keys {
-        let stride = locality.strides.most_frequent().first().map_or(0, |stride| stride.bytes);
-        match locality.strides.first() {
+    for &(key, KeyLocality { walking, .. }) in keys {
+        let stride = walking.strides.most_frequent().first().map_or(0, |stride| stride.bytes);
+        match walking.strides.first() {
             // Nobody knows of which instruction keys are without origins.
             Some((address, bytes)) if stride != 0 && !origins.is_empty() => {
                 let of_source = origins.of(key).place_in_source();
-                let of_loop = (of_source, stride, bytes, locality.kind.stores());
-                alike.entry(of_loop).or_default().push((address, &locality.strides));
+                let of_loop = (of_source, stride, bytes, walking.kind.stores());
+                alike.entry(of_loop).or_default().push((address, &walking.strides));
             }
-            _ => sum.merge(&locality.strides),
+            _ => sum.merge(&walking.strides),
         }
     }
     for ((_, stride, ..), mut copies) in alike {

@@ -1,6 +1,7 @@
-//! Which layouts structures should have, as tried on a trace, for `slimline advise TRACE`.
+//! Which layouts structures should have, and in which order loops should go through them, as tried on a trace, for `slimline advise TRACE`.
 
 mod cautions;
+mod loops;
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -21,6 +22,7 @@ use slimline_simulate::relaid::{MovedField, Part, StructureLayout};
 
 pub use self::cautions::Caution;
 use self::cautions::cautions;
+pub use self::loops::{AdvisedLoops, LoopFacts, LoopRow, LoopSource, LoopWalkRow, TriedOrderRow};
 use crate::full_trace::{bounds, known};
 use crate::simulation::AccessTrace;
 use crate::view::{Affinity, NewLayout, PlacedField};
@@ -88,7 +90,9 @@ pub struct RelayoutReport {
     pub other_share: f64,
     /// Of memory of which no structure is known.
     pub unknown_share: f64,
-    /// All that is advised together; none where nothing is.
+    /// Loops that walk against the layout, those that take most of the time first.
+    pub loops: Vec<LoopRow>,
+    /// All layouts that are advised together; none where none is.
     pub together: Option<PredictedRow>,
     /// The program on large pages; none where the machine has none.
     pub large_pages: Option<LargePagesRow>,
@@ -325,6 +329,8 @@ pub struct Facts<'a> {
     pub visits: &'a [Visits],
     /// Of those that were searched, what sources rely on their layout: a file by its whole path and the line; none where no source could be read.
     pub ties: &'a [Option<Vec<(String, Tie)>>],
+    /// Loops of which other orders were tried.
+    pub loops: LoopFacts<'a>,
 }
 
 impl RelayoutReport {
@@ -350,6 +356,7 @@ impl RelayoutReport {
                 .zip(facts.ties)
                 .map(|(of, ties)| row(facts, (of, ties), &replayed.before))
                 .collect(),
+            loops: facts.loops.rows(&replayed.before),
             together: replayed.together.map(|together| PredictedRow::of(&together, &replayed.before)),
             large_pages: replayed.large_pages.map(|taken| LargePagesRow::of(&taken, replayed)),
             patch: None,

@@ -363,8 +363,8 @@ fn pair_row(pair: &LinePair, origins: &Origins) -> PairRow {
 fn exact_row(reuse: &Reuse, (machine, homes): (&Machine, HomesOf)) -> ReuseRow {
     let locality = &reuse.locality;
     let Costs { count, reuses, distances, cycles, waited } = locality.costs;
-    let total = locality.strides.total();
-    let strides = locality.strides.most_frequent().into_iter().take(8);
+    let total = locality.walking.strides.total();
+    let strides = locality.walking.strides.most_frequent().into_iter().take(8);
     let [first_use, thrashing, capacity, coherence, remote] = waited;
     let misses = locality.histogram.misses();
     let line_bytes = u64::from(machine.line_bytes());
@@ -378,7 +378,7 @@ fn exact_row(reuse: &Reuse, (machine, homes): (&Machine, HomesOf)) -> ReuseRow {
             cause: reuse.cause.map(cause_name),
             waited: Waited { first_use, thrashing, capacity, coherence, remote },
             strides: strides.map(|s| StrideRow { bytes: s.bytes, share: each(s.count, total) }).collect(),
-            unit_strides: (total > 0).then(|| each(locality.strides.unit(), total)),
+            unit_strides: (total > 0).then(|| each(locality.walking.strides.unit(), total)),
         }),
         ..row(&locality.histogram, &misses, line_bytes, |lines| MissRatio {
             bytes: lines * line_bytes,

@@ -410,7 +410,7 @@ pub(crate) fn data_row(data: &Data) -> DataRow {
 }
 
 /// The two parts of `file:line`.
-pub(crate) fn file_and_line(text: &str) -> (Option<String>, Option<u32>) {
+pub fn file_and_line(text: &str) -> (Option<String>, Option<u32>) {
     match text.rsplit_once(':') {
         Some((file, line)) => (known(file), line.parse().ok()),
         None => (known(text), None),

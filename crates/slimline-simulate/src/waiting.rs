@@ -69,11 +69,21 @@ pub struct Times {
     pub most: f64,
 }
 
+impl Times {
+    fn add(&mut self, other: &Self) {
+        self.least += other.least;
+        self.expected += other.expected;
+        self.most += other.most;
+    }
+}
+
 /// What was found.
 #[derive(Debug)]
 pub struct Waited {
     /// Of all of it.
     pub times: Times,
+    /// By key, where that was asked for: its part of that but for the kernel's. Nothing is there of keys behind the last one that was accessed.
+    pub of_keys: Vec<Times>,
     /// By key: what misses add to its accesses as expected, whether something else is done meanwhile or not.
     pub keys: Vec<f64>,
     /// What the machine did.
@@ -95,6 +105,8 @@ struct Core {
     /// What was transferred in this window: as expected, and if all misses overlap.
     transfer: f64,
     least_transfer: f64,
+    /// By access of this window, where times are told by key: its key, and what of both transfers is for it.
+    window: Vec<(u32, f64, f64)>,
     times: Times,
 }
 
@@ -108,18 +120,31 @@ impl Default for Core {
             next_stream: 0,
             transfer: 0.0,
             least_transfer: 0.0,
+            window: Vec::new(),
             times: Times::default(),
         }
     }
 }
 
 impl Core {
-    /// So many accesses since the last window ended.
-    fn end_window(&mut self, accesses: u64) {
+    /// So many accesses since the last window ended. Of the time that work and transfers take together each access has its part by what it
+    /// adds to either.
+    fn end_window(&mut self, accesses: u64, of_keys: &mut [Times]) {
         let work = |assumed: Assumed| accesses as f64 * assumed.work_cycles;
-        self.times.expected += work(EXPECTED).hypot(self.transfer);
-        self.times.least += work(LEAST).max(self.least_transfer);
-        self.times.most += work(MOST);
+        let ended = Times {
+            expected: work(EXPECTED).hypot(self.transfer),
+            least: work(LEAST).max(self.least_transfer),
+            most: work(MOST),
+        };
+        self.times.add(&ended);
+        let part = |assumed: Assumed, transfer: f64, all: f64| (assumed.work_cycles + transfer) / (work(assumed) + all);
+        for (key, transfer, least_transfer) in self.window.drain(..) {
+            of_keys[key as usize].add(&Times {
+                expected: ended.expected * part(EXPECTED, transfer, self.transfer),
+                least: ended.least * part(LEAST, least_transfer, self.least_transfer),
+                most: MOST.work_cycles,
+            });
+        }
         (self.transfer, self.least_transfer) = (0.0, 0.0);
     }
 
@@ -175,6 +200,8 @@ pub struct Waiting {
     cached_cycles: u64,
     cores: Vec<Core>,
     keys: Vec<f64>,
+    /// The same of all of its time; none where nobody asked.
+    of_keys: Option<Vec<Times>>,
     /// Pages that memory served; none where faults do not count.
     pages: Option<FxHashSet<u64>>,
     /// Bytes of these, and what the fault of one takes by that of a small one.
@@ -200,6 +227,7 @@ impl Waiting {
             cached_cycles,
             cores: Vec::new(),
             keys: Vec::new(),
+            of_keys: None,
             pages: Some(FxHashSet::default()),
             page_bytes,
             fault,
@@ -212,6 +240,12 @@ impl Waiting {
         Self { pages: None, ..self }
     }
 
+    /// The same with times by key.
+    #[must_use]
+    pub fn by_key(self) -> Self {
+        Self { of_keys: Some(Vec::new()), ..self }
+    }
+
     /// What was found.
     pub fn finish(mut self) -> Waited {
         let faults = self.pages.as_ref().map_or(0, FxHashSet::len) as f64 * self.fault;
@@ -220,13 +254,12 @@ impl Waiting {
             expected: faults * EXPECTED.fault_cycles,
             most: faults * MOST.fault_cycles,
         };
+        let mut of_keys = self.of_keys.unwrap_or_default();
         for core in &mut self.cores {
-            core.end_window(core.accesses % WINDOW);
-            times.least += core.times.least;
-            times.expected += core.times.expected;
-            times.most += core.times.most;
+            core.end_window(core.accesses % WINDOW, &mut of_keys);
+            times.add(&core.times);
         }
-        Waited { times, keys: self.keys, outcome: self.simulation.finish() }
+        Waited { times, of_keys, keys: self.keys, outcome: self.simulation.finish() }
     }
 
     #[inline]
@@ -239,6 +272,8 @@ impl Waiting {
         let core = &mut self.cores[thread];
         core.accesses += 1;
         let extra = cost.cycles - cost.hit_cycles;
+        // What it is waited for, and all that it adds to transfers: as expected, and if all misses overlap.
+        let (mut waited, mut transfer, mut least_transfer) = (0.0, 0.0, 0.0);
         if extra > 0 {
             let is_from_memory = extra > self.cached_cycles;
             if let Some(pages) = self.pages.as_mut().filter(|_| is_from_memory) {
@@ -262,12 +297,15 @@ impl Waiting {
             if is_waited_for {
                 core.is_led = false;
                 core.together_until = core.accesses + WINDOW;
-                core.times.expected += most;
+                waited = most;
             } else {
-                core.transfer += least;
+                transfer = least;
             }
-            core.least_transfer += least;
+            least_transfer = least;
+            core.times.expected += waited;
             core.times.most += most;
+            core.transfer += transfer;
+            core.least_transfer += least;
             let key = access.key as usize;
             if self.keys.len() <= key {
                 self.keys.resize(key + 1, 0.0);
@@ -275,8 +313,17 @@ impl Waiting {
             self.keys[key] += if is_waited_for { most } else { least };
         }
         core.is_led |= leads_on(access.key) && access.kind != AccessKind::Store;
+        if let Some(of_keys) = &mut self.of_keys {
+            let key = access.key as usize;
+            if of_keys.len() <= key {
+                of_keys.resize(key + 1, Times::default());
+            }
+            of_keys[key].expected += waited;
+            of_keys[key].most += extra as f64;
+            core.window.push((access.key, transfer, least_transfer));
+        }
         if core.accesses.is_multiple_of(WINDOW) {
-            core.end_window(WINDOW);
+            core.end_window(WINDOW, self.of_keys.as_deref_mut().unwrap_or_default());
         }
     }
 }
@@ -332,6 +379,36 @@ mod tests {
         };
         let saved = time(LargePages::None) - time(LargePages::All);
         assert_eq!(saved, (2.0 - LARGE_FAULT) * EXPECTED.fault_cycles);
+    }
+
+    #[test]
+    fn keys_have_parts_of_all_of_it() {
+        let machine = Machine::parse(
+            "name = \"m\"\ncores = 1\ncache = [{ name = \"L1\", level = 1, holds = \"data\", size = 512, line = 64, \
+             ways = 8, latency = 2 }]\nmemory = [{ name = \"m\", latency = 102 }]\n",
+        )
+        .unwrap();
+        let simulation = Simulation::new(&machine, &Options::default()).unwrap();
+        let mut waiting = Waiting::new(simulation).without_faults().by_key();
+        let access = |(address, key)| Access { address, key, bytes: 8, thread: 0, kind: AccessKind::Load };
+        // The first one is waited for; of three that are under way meanwhile the other key has two, and a hit.
+        waiting.take(&[(FAR[0], 1), (FAR[1], 1), (FAR[2], 3), (FAR[3], 3), (FAR[3], 3)].map(access));
+        let Waited { times, of_keys, .. } = waiting.finish();
+        let together = 12.5_f64.hypot(30.0);
+        let [one, other] = [(5.0 + 10.0) / 42.5, (7.5 + 20.0) / 42.5].map(|part| together * part);
+        assert_eq!(
+            (rounded(of_keys[1].expected), rounded(of_keys[3].expected)),
+            (rounded(100.0 + one), rounded(other))
+        );
+        assert_eq!((of_keys[1].most, of_keys[3].most), (202.0, 203.0));
+        let sum = of_keys.iter().fold(Times::default(), |mut sum, key| {
+            sum.add(key);
+            sum
+        });
+        assert_eq!(
+            [sum.least, sum.expected, sum.most].map(rounded),
+            [times.least, times.expected, times.most].map(rounded)
+        );
     }
 
     fn rounded(time: f64) -> f64 {

@@ -10,6 +10,7 @@ mod declared_layouts;
 mod disk;
 mod foreseen_hooks;
 mod inspect;
+mod loops;
 mod machines;
 mod made_tables;
 mod object_graph;

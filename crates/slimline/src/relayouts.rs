@@ -1,16 +1,18 @@
-//! Layouts of structures, tried on all that a recorded program accessed.
+//! Layouts of structures, tried on all that a recorded program accessed, beside orders of loops.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use anyhow::anyhow;
+use slimline_analyze::full_trace::attributed::AttributedAccesses;
 use slimline_analyze::full_trace::object_structures::{Filled, Structured, TouchingLine};
 use slimline_analyze::full_trace::objects::{Object, ObjectOrigin};
 use slimline_analyze::relayout::addresses::{TooLarge, relayout};
 use slimline_analyze::relayout::allocating::allocating_cycles;
 use slimline_analyze::relayout::candidates::{Candidate, Objects, candidates};
 use slimline_analyze::relayout::columns::{HandedOnLines, all_handed_on, join, traced_functions};
+use slimline_analyze::relayout::loops::Measuring;
 use slimline_analyze::relayout::plain_name;
 use slimline_analyze::relayout::search::{Searched, is_worth_trying};
 use slimline_analyze::relayout::ties::{Tie, ties};
@@ -29,6 +31,8 @@ use slimline_simulate::windows::Windows;
 use slimline_trace::stream::decode::{Program, SiteId};
 use slimline_trace::stream::order::{Piece, StreamKey};
 
+use crate::accesses::AttributedReader;
+use crate::loops::{LoopSearch, Walks};
 use crate::machines::simulation;
 use crate::object_trace::{FoundObjects, ObjectReader, Wanted};
 use crate::recorded::{Pass, Reader, RecordedTrace};
@@ -50,17 +54,27 @@ const MOST_PLACED: usize = 1 << 24;
 /// Searches for better layouts of the structures that a trace's program waits for.
 pub(crate) fn search(directory: &Path, machine: (&Machine, &str)) -> anyhow::Result<RelayoutReport> {
     let trace = RecordedTrace::open(directory)?;
-    let mut survey = Survey::of(machine.0);
+    let (mut survey, mut walks) = (Survey::of(machine.0), Walks::default());
+    let mut walking = walks.taking();
+    let mut accesses = AttributedReader::new(&trace, AttributedAccesses::new(), &mut walking);
     let mut reader = survey.reader(&trace);
-    let pass = trace.read(&mut [&mut reader])?;
+    let pass = trace.read(&mut [&mut reader, &mut accesses])?;
     let objects = reader.finish();
     let search = Search::of(&trace, &pass, (survey, objects), machine)?;
+    let read = accesses.finish(&trace, &pass)?;
+    let extents = walking.finish();
+    let loops = LoopSearch::of((walks, extents), machine.0, &read.origins);
     let as_it_is = search.as_it_is()?;
     let mut visited = search.visiting(&as_it_is)?;
-    let mut reader = Search::reader(&mut visited);
-    trace.read(&mut [&mut reader])?;
-    reader.finish();
-    search.report(visited)
+    let mut measured = search.measuring(&loops)?;
+    let mut visiting = Search::reader(&mut visited);
+    let mut measuring = measured.as_mut().map(|to| AttributedReader::new(&trace, AttributedAccesses::new(), to));
+    let mut readers: Vec<&mut dyn Reader> = vec![&mut visiting];
+    readers.extend(measuring.as_mut().map(|reader| -> &mut dyn Reader { reader }));
+    let pass = trace.read(&mut readers)?;
+    visiting.finish();
+    measuring.map(|reader| reader.finish(&trace, &pass)).transpose()?;
+    search.report(visited, &loops, measured)
 }
 
 /// What a first pass tells of all accesses.
@@ -229,13 +243,24 @@ impl<'a> Search<'a> {
         Ok(Windows::new(both, self.accesses, MOST_REPLAYED))
     }
 
+    /// Who measures, in a second pass, what loops take; none where none walks against the layout.
+    pub(crate) fn measuring(&self, loops: &LoopSearch<'_>) -> anyhow::Result<Option<Windows<Measuring>>> {
+        let measuring = loops.measuring(self.waiting(MOST_REPLAYED, LargePages::None)?);
+        Ok(measuring.map(|measuring| Windows::new(measuring, self.accesses, MOST_REPLAYED)))
+    }
+
     /// Who reads for it.
     pub(crate) fn reader<'r>(visited: &'r mut Visited<'_>) -> ObjectReader<'r> {
         ObjectReader::new(Wanted::Structures, visited)
     }
 
-    /// Tries layouts of the structures that are waited for, in as many passes as that takes.
-    pub(crate) fn report(&self, visited: Visited<'_>) -> anyhow::Result<RelayoutReport> {
+    /// Tries layouts of the structures that are waited for, in as many passes as that takes, and other orders of loops.
+    pub(crate) fn report(
+        &self,
+        visited: Visited<'_>,
+        loops: &LoopSearch<'_>,
+        measured: Option<Windows<Measuring>>,
+    ) -> anyhow::Result<RelayoutReport> {
         let (visiting, relaid) = visited.finish();
         let (visits, replayed) = visiting.finish();
         let waited = relaid.finish().finish();
@@ -268,6 +293,8 @@ impl<'a> Search<'a> {
         self.try_each(&mut searched, &visits)?;
         self.confirm(&mut searched, &before)?;
         let (together, large_pages) = self.together(&searched)?;
+        let mut loops = loops.judge(measured.map(Windows::finish), self.machine, before, &self.described)?;
+        loops.note_relaid(&self.relaid(&searched)?);
         let ties = ties_of(structured, &searched, &self.sources, &self.handed_on);
         let facts = Facts {
             machine: self.machine.0,
@@ -276,6 +303,7 @@ impl<'a> Search<'a> {
             objects: &self.objects,
             visits: &visits,
             ties: &ties,
+            loops: loops.facts(),
         };
         let last_level = self.last_level.clone();
         let replayed = Replayed { accesses: self.accesses, replayed, before, together, large_pages, last_level };
@@ -286,6 +314,23 @@ impl<'a> Search<'a> {
     fn allocating(&self, chosen: &[Option<&Candidate>], most: u64) -> f64 {
         let all = allocating_cycles(&self.objects, &self.origins, &self.structured, chosen);
         all * (most as f64 / self.accesses.max(1) as f64).min(1.0)
+    }
+
+    /// Names of structures for which a layout is advised, and where each of their objects is.
+    fn relaid(&self, searched: &[Searched]) -> anyhow::Result<Vec<(String, Range<u64>)>> {
+        let advised: BTreeSet<u32> =
+            searched.iter().filter(|of| of.advised().is_some()).map(|of| of.structure).collect();
+        if advised.is_empty() {
+            return Ok(Vec::new());
+        }
+        let starts = self.as_it_is()?.starts;
+        let objects = self.structured.objects.iter().zip(self.objects.iter().zip(starts));
+        let relaid = objects.filter_map(|(of, (object, start))| {
+            let structure = of.as_ref()?.structure;
+            let name = &self.structured.structures[structure as usize].name;
+            advised.contains(&structure).then(|| (name.clone(), start..start.saturating_add(object.bytes)))
+        });
+        Ok(relaid.collect())
     }
 
     /// A machine that is to see so many accesses at most.

@@ -30,19 +30,25 @@ pub(crate) fn of_trace(findings: &[Finding<'_>]) -> HashMap<String, Source> {
 
 /// A source file by the name that a compiler was told, which is relative to the directory that this ran in.
 fn traced_source(file: &str, trace: &AccessTrace) -> Source {
+    match traced_path(file, trace) {
+        Ok(path) => source(&path, &trace.modules),
+        Err(why) => Source::Unreadable(why),
+    }
+}
+
+/// Its whole path; that of none that is there where it can't be told, or why there are several.
+pub(crate) fn traced_path(file: &str, trace: &AccessTrace) -> Result<PathBuf, String> {
     if Path::new(file).is_absolute() {
-        return source(Path::new(file), &trace.modules);
+        return Ok(PathBuf::from(file));
     }
     let there = |directory: &String| Some(Path::new(directory).join(file)).filter(|path| path.is_file());
     let found: Vec<PathBuf> = trace.directories.iter().filter_map(there).collect();
     match (found.as_slice(), trace.directories.as_slice()) {
-        ([one], _) => source(one, &trace.modules),
-        ([], []) => source(Path::new(file), &trace.modules),
-        ([], [directory]) => source(&Path::new(directory).join(file), &trace.modules),
-        ([], several) => Source::Unreadable(format!("it is in none of the {} directories of the build", several.len())),
-        (several, _) => {
-            Source::Unreadable(format!("{} directories of the build have a file of that name", several.len()))
-        }
+        ([one], _) => Ok(one.clone()),
+        ([], []) => Ok(PathBuf::from(file)),
+        ([], [directory]) => Ok(Path::new(directory).join(file)),
+        ([], several) => Err(format!("it is in none of the {} directories of the build", several.len())),
+        (several, _) => Err(format!("{} directories of the build have a file of that name", several.len())),
     }
 }
 

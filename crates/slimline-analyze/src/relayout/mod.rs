@@ -1,4 +1,4 @@
-//! Which layout structures should have, by trying some on all that a program accessed.
+//! Which layout structures should have, and in which order loops should go through them, by trying some on all that a program accessed.
 //!
 //! Sampled sessions predict a gain ([`advise`](crate::advise)); full traces can prove it. A pass over the trace tells which fields of one
 //! element are used together ([`visits`]), which makes layouts that may be better ([`candidates`]). Objects are put where an allocator
@@ -9,11 +9,14 @@ pub mod allocating;
 pub mod candidates;
 mod code;
 pub mod columns;
+pub mod loops;
 pub mod search;
 pub mod ties;
 pub mod visits;
 
+use slimline_simulate::machine::Machine;
 use slimline_simulate::relaid::structure_key;
+use slimline_simulate::simulation::Counts;
 use slimline_simulate::waiting::{EXPECTED, Times, Waited};
 
 pub use self::code::{definitions, narrower_type};
@@ -38,11 +41,21 @@ pub struct Taken {
 impl Taken {
     /// As a machine made it, and allocators of so many cycles.
     pub fn of(waited: &Waited, allocating: f64) -> Self {
-        let total = waited.outcome.total();
-        let path = waited.outcome.machine().path(false);
-        let misses = |cache: Option<&usize>| cache.map_or(0, |&cache| total.misses[cache].total());
         let Times { least, expected, most } = waited.times;
         let times = Times { least: least + allocating, expected: expected + allocating, most: most + allocating };
+        Self::of_counts(times, &waited.outcome.total(), waited.outcome.machine())
+    }
+
+    /// Of the accesses of one key, whose times were asked for.
+    fn of_key(waited: &Waited, key: u32) -> Self {
+        let times = waited.of_keys.get(key as usize).copied().unwrap_or_default();
+        Self::of_counts(times, &waited.outcome.of_key(key), waited.outcome.machine())
+    }
+
+    /// Of some accesses that it counted so.
+    fn of_counts(times: Times, counts: &Counts, machine: &Machine) -> Self {
+        let path = machine.path(false);
+        let misses = |cache: Option<&usize>| cache.map_or(0, |&cache| counts.misses[cache].total());
         Self { times, first_misses: misses(path.first()), memory_lines: misses(path.last()) }
     }
 }

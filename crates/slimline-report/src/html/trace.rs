@@ -198,6 +198,7 @@ mod tests {
     use crate::relayout::Caution;
     use crate::simulation::UseRow;
     use crate::text::a_run;
+    use crate::text::relayout::loops::tests::two_loops;
     use crate::text::relayout::tests::two_structures;
 
     fn simulated(asked: &Options) -> Outcome {
@@ -271,6 +272,21 @@ mod tests {
         let row = "<th scope=\"row\">split (advised)</th><td class=\"number\" data-exact=\"0.625\">−37.5 %</td>";
         assert!(advice.contains(row), "{advice}");
         assert!(advice.contains("<h4>struct one</h4> <span class=\"share\">12.5 %</span>"), "{advice}");
+    }
+
+    #[test]
+    fn orders_of_loops_are_cards_too() {
+        let page = page(&a_run::trace(), &[Finding::Advice(&two_loops())]);
+        let title =
+            "<a href=\"#advice-2\">Tile the loops of turn at sky.c:29 and 30 by 16</a>: −50.0 % run time predicted";
+        assert!(part(&page, "overview").contains(title), "{page}");
+        let advice = part(&page, "advice");
+        assert!(
+            advice.contains("<article class=\"card\" id=\"advice-2\"") && advice.contains("tile 16 (advised)"),
+            "{advice}"
+        );
+        assert!(advice.contains("<li>sums is changed by 8 bytes a time around, once</li>"), "{advice}");
+        assert!(advice.contains("<h4>The loops around /src/moon/sky.c:31</h4>"), "{advice}");
     }
 
     /// What all say of the trace is said once, and what one could not tell in its part.

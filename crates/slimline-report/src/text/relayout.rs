@@ -1,4 +1,6 @@
-//! Layouts that were tried on a trace, as text.
+//! Layouts and orders of loops that were tried on a trace, as text.
+
+pub(crate) mod loops;
 
 use std::fmt::{self, Write};
 use std::path::Path;
@@ -11,7 +13,7 @@ use super::simulation::access_trace;
 use super::table::{Column, Rows};
 use super::{STRONG, fold, heading};
 use crate::relayout::{
-    AdvisedRow, LargePagesRow, LastLevel, PatchReport, PredictedRow, RelayoutReport, StructureRow, TriedRow,
+    AdvisedRow, LargePagesRow, LastLevel, LoopRow, PatchReport, PredictedRow, RelayoutReport, StructureRow, TriedRow,
 };
 use crate::source::seen_from;
 
@@ -33,9 +35,11 @@ pub fn relayout(out: &mut impl Write, report: &RelayoutReport, here: &Path) -> f
     }
     let (changes, others): (Vec<&StructureRow>, Vec<&StructureRow>) =
         report.structures.iter().partition(|of| of.advice.is_some());
-    if changes.is_empty() {
+    let (changed_loops, other_loops): (Vec<&LoopRow>, Vec<&LoopRow>) =
+        report.loops.iter().partition(|of| of.advice.is_some());
+    if changes.is_empty() && changed_loops.is_empty() {
         heading(out, "ADVICE")?;
-        writeln!(out, "  No change of layout is worth advising here.")?;
+        writeln!(out, "  {NOTHING}")?;
     }
     for (number, of) in changes.iter().enumerate() {
         if let Some(advice) = &of.advice {
@@ -43,8 +47,14 @@ pub fn relayout(out: &mut impl Write, report: &RelayoutReport, here: &Path) -> f
             one(out, (of, advice), report.is_whole(), here)?;
         }
     }
+    for (number, of) in changed_loops.iter().enumerate() {
+        if let Some(advice) = &of.advice {
+            heading(out, format_args!("ADVICE {}", changes.len() + number + 1))?;
+            loops::one(out, (of, advice), here)?;
+        }
+    }
     let rest: f64 = report.other_share + report.unknown_share;
-    if !others.is_empty() || rest > 0.0 {
+    if !others.is_empty() || !other_loops.is_empty() || rest > 0.0 {
         heading(out, "LEAVE ALONE")?;
     }
     for of in others {
@@ -52,11 +62,14 @@ pub fn relayout(out: &mut impl Write, report: &RelayoutReport, here: &Path) -> f
         let line = format!("{} ({} of the time): {}.", plain(&of.name), percent(of.share), plain(reason));
         fold(out, &line, 2, 4)?;
     }
+    for of in other_loops {
+        fold(out, &loops::left_alone(of, here), 2, 4)?;
+    }
     for (share, what, why) in unnamed(report) {
         fold(out, &format!("{what} ({} of the time): {why}.", percent(share)), 2, 4)?;
     }
     if let Some(together) = report.together.filter(|_| changes.len() > 1) {
-        heading(out, "ALL OF IT")?;
+        heading(out, if changed_loops.is_empty() { "ALL OF IT" } else { "ALL LAYOUTS" })?;
         fold(out, &predicted(&together, report.is_whole()), 2, 2)?;
     }
     if let Some(pages) = report.large_pages {
@@ -72,6 +85,9 @@ pub fn relayout(out: &mut impl Write, report: &RelayoutReport, here: &Path) -> f
     writeln!(out)?;
     fold(out, METHOD, 2, 2)
 }
+
+/// Where nothing is advised.
+pub(crate) const NOTHING: &str = "No change of layout or of loops is worth advising here.";
 
 /// What was replayed.
 pub(crate) fn replayed(report: &RelayoutReport) -> String {
@@ -118,7 +134,8 @@ pub(crate) fn fits(report: &RelayoutReport) -> Option<String> {
 /// How it is predicted.
 pub(crate) const METHOD: &str = "Time is that of a core which waits for a miss unless another one is under way or it is a stream's, 2.5 cycles for each \
      access and 4000 for the first to a page. The interval is from a program that computes much and whose misses all overlap \
-     to one that computes little and waits for each. Layouts were made of the run that they are judged by.";
+     to one that computes little and waits for each. Layouts were made of the run that they are judged by. Shares of loops are of the same time as those of \
+     structures that they go through.";
 
 /// What has no row of its own: its share of the time, what it is, why.
 pub(crate) fn unnamed(report: &RelayoutReport) -> impl Iterator<Item = (f64, &'static str, &'static str)> {
@@ -220,15 +237,18 @@ pub(crate) fn ratio(ratio: Option<f64>) -> String {
     ratio.map_or_else(|| "–".to_owned(), |ratio| gain(ratio - 1.0))
 }
 
-fn predicted(predicted: &PredictedRow, is_all: bool) -> String {
+fn predicted(row: &PredictedRow, is_all: bool) -> String {
+    predicted_by(row, if is_all { "replay of all accesses" } else { "replay of these accesses" })
+}
+
+fn predicted_by(predicted: &PredictedRow, how: &str) -> String {
     format!(
-        "Predicted: {} run time ({} to {}); misses of the first level {}, lines from memory {}; by replay of {} accesses.",
+        "Predicted: {} run time ({} to {}); misses of the first level {}, lines from memory {}; by {how}.",
         gain(predicted.time_ratio - 1.0),
         gain(predicted.time_ratio_low - 1.0),
         gain(predicted.time_ratio_high - 1.0),
         ratio(predicted.first_misses_ratio),
         ratio(predicted.memory_lines_ratio),
-        if is_all { "all" } else { "these" },
     )
 }
 
@@ -266,7 +286,7 @@ pub(crate) mod tests {
     use crate::relayout::{Caution, FieldRow, PatchedRow, PatternRow, RELAYOUT_SCHEMA};
     use crate::view::{Affinity, NewLayout, PlacedField};
 
-    fn predicted_row(time_ratio: f64) -> PredictedRow {
+    pub(crate) fn predicted_row(time_ratio: f64) -> PredictedRow {
         PredictedRow {
             time_ratio,
             time_ratio_low: time_ratio / 2.0,
@@ -345,6 +365,7 @@ pub(crate) mod tests {
             other_share: 0.0,
             unknown_share: 1.0 - structures.iter().map(|of| of.share).sum::<f64>().min(1.0),
             structures,
+            loops: Vec::new(),
             together,
             large_pages: None,
             patch: None,
@@ -411,7 +432,7 @@ pub(crate) mod tests {
     #[test]
     fn where_nothing_is_advised_it_is_said_why() {
         let text = text(&report(vec![structure("struct one", 0.875)], None));
-        assert!(text.contains("\nADVICE\n  No change of layout is worth advising here.\n"), "{text}");
+        assert!(text.contains("\nADVICE\n  No change of layout or of loops is worth advising here.\n"), "{text}");
         assert!(text.contains("\nLEAVE ALONE\n  struct one (87.5 % of the time): it has a single field.\n"), "{text}");
     }
 

@@ -1,4 +1,9 @@
-//! What a nest of two loops would cost with its loops exchanged: its accesses made again in the other order, and simulated.
+//! What a nest of two loops would cost in another order, exchanged or in tiles: its accesses made again in that order, and simulated.
+//!
+//! ```text
+//!   now    outer 0 0 0 0 1 1 1 1 2 2 2 2 …     exchanged   outer 0 1 2 3 0 1 2 3 …     by tiles    outer 0 0 1 1 0 0 1 1 2 2 3 3 …
+//!          inner 0 1 2 3 0 1 2 3 0 1 2 3 …                 inner 0 0 0 0 1 1 1 1 …     of two      inner 0 1 0 1 2 3 2 3 0 1 0 1 …
+//! ```
 
 use crate::access::{Access, AccessKind};
 use crate::machine::{Machine, MachineError};
@@ -6,9 +11,11 @@ use crate::simulation::{Options, Simulation};
 
 /// Most accesses of one time through the nest, but for long inner loops, which are walked [`LEAST_OUTER`] times: of longer
 /// nests the outer loop is cut short, down to that, and the inner one to as many steps.
-const MOST_ACCESSES: u64 = 1 << 18;
+const MOST_ACCESSES: u64 = 1 << 19;
 /// Times around the outer loop that are left at least: a line of the smallest elements.
 const LEAST_OUTER: u64 = 64;
+/// Steps of the inner loop at most.
+const MOST_INNER: u64 = 1 << 18;
 
 /// One instruction of the nest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,6 +30,18 @@ pub struct Stream {
     pub bytes: u32,
     /// What it does.
     pub kind: AccessKind,
+    /// When.
+    pub turn: Turn,
+}
+
+/// How often an instruction is executed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Turn {
+    /// In each step.
+    Inner,
+    /// Once for each time around the outer loop, within which a register holds what it loads or stores: a sum. In another order
+    /// it is executed whenever the outer loop's place has changed, and what is stored must be loaded first.
+    Outer,
 }
 
 /// How often each loop goes around.
@@ -34,16 +53,71 @@ pub struct Times {
     pub outer: u64,
 }
 
-/// Which loop is inside.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+impl Times {
+    /// As many as a nest of so many instructions is gone through.
+    #[must_use]
+    pub fn cut_short(self, streams: usize) -> Self {
+        let of_inner = self.inner.max(1).saturating_mul(streams.max(1) as u64);
+        let outer = self.outer.max(1).min((MOST_ACCESSES / of_inner).max(LEAST_OUTER));
+        Self { inner: self.inner.clamp(1, MOST_INNER), outer }
+    }
+}
+
+/// In which order the steps of both loops are gone through.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Order {
     /// As it is.
     Now,
-    /// The other one.
+    /// The other loop is inside.
     Exchanged,
+    /// In squares of so many steps of each loop, as it is within each and from one to the next.
+    Tiled(u64),
 }
 
-/// Mean cycles of an access of each stream.
+impl Order {
+    /// All steps, by their numbers in the inner and the outer loop as they are now, which is what `step` is called with.
+    fn steps(self, Times { inner, outer }: Times, mut step: impl FnMut(u64, u64)) {
+        match self {
+            Self::Now => (0..outer).for_each(|of_outer| (0..inner).for_each(|of_inner| step(of_inner, of_outer))),
+            Self::Exchanged => (0..inner).for_each(|of_inner| (0..outer).for_each(|of_outer| step(of_inner, of_outer))),
+            Self::Tiled(tile) => {
+                let tile = tile.max(1);
+                let tiles = |times: u64| (0..times).step_by(usize::try_from(tile).unwrap_or(usize::MAX));
+                for (rows, columns) in tiles(outer).flat_map(|rows| tiles(inner).map(move |columns| (rows, columns))) {
+                    for of_outer in rows..outer.min(rows.saturating_add(tile)) {
+                        (columns..inner.min(columns.saturating_add(tile)))
+                            .for_each(|of_inner| step(of_inner, of_outer));
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Goes through a nest once, in this order: what each access is, with the number of its stream as its key.
+pub fn accesses(streams: &[Stream], times: Times, order: Order, mut access: impl FnMut(Access)) {
+    let mut before = None;
+    order.steps(times, |inner, outer| {
+        // The inner loop goes on where it was.
+        let goes_on =
+            before.replace((inner, outer)).is_some_and(|(last, of_outer)| of_outer == outer && last + 1 == inner);
+        for (key, stream) in (0..).zip(streams) {
+            let kind = match (stream.turn, order) {
+                (Turn::Outer, _) if goes_on => continue,
+                (Turn::Outer, Order::Exchanged | Order::Tiled(_)) if stream.kind.stores() => AccessKind::Modify,
+                _ => stream.kind,
+            };
+            let moved = |stride: i64, times: u64| stride.wrapping_mul(times.cast_signed()).cast_unsigned();
+            let address = stream
+                .start
+                .wrapping_add(moved(stream.inner_bytes, inner))
+                .wrapping_add(moved(stream.outer_bytes, outer));
+            access(Access { address, key, bytes: stream.bytes, thread: 0, kind });
+        }
+    });
+}
+
+/// Mean cycles of an access of each stream; of one that is executed [once for each time around the outer loop](Turn::Outer) for each step.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Cycles {
     /// The first time through the nest, with empty caches.
@@ -57,35 +131,20 @@ pub struct Cycles {
 /// # Errors
 /// The machine is none.
 pub fn cycles(machine: &Machine, streams: &[Stream], times: Times, order: Order) -> Result<Cycles, MachineError> {
-    let of_inner = times.inner.max(1).saturating_mul(streams.len().max(1) as u64);
-    let outer = times.outer.max(1).min((MOST_ACCESSES / of_inner).max(LEAST_OUTER));
-    let inner = times.inner.clamp(1, MOST_ACCESSES);
+    let times = times.cut_short(streams.len());
     let mut simulation = Simulation::new(machine, &Options::default())?;
     let mut pass = || {
         let mut sums = vec![0; streams.len()];
-        let mut once = |inner: u64, outer: u64| {
-            for (key, (stream, sum)) in streams.iter().zip(&mut sums).enumerate() {
-                let moved = |stride: i64, times: u64| stride.wrapping_mul(times.cast_signed()).cast_unsigned();
-                let address = stream
-                    .start
-                    .wrapping_add(moved(stream.inner_bytes, inner))
-                    .wrapping_add(moved(stream.outer_bytes, outer));
-                let Stream { bytes, kind, .. } = *stream;
-                let access = Access { address, key: key as u32, bytes, thread: 0, kind };
-                *sum += simulation.cost(&access, None).cycles;
-            }
-        };
-        match order {
-            Order::Now => (0..outer).for_each(|outer| (0..inner).for_each(|inner| once(inner, outer))),
-            Order::Exchanged => (0..inner).for_each(|inner| (0..outer).for_each(|outer| once(inner, outer))),
-        }
-        sums.into_iter().map(|sum: u64| sum as f64 / (inner * outer) as f64).collect()
+        accesses(streams, times, order, |access| sums[access.key as usize] += simulation.cost(&access, None).cycles);
+        sums.into_iter().map(|sum: u64| sum as f64 / (times.inner * times.outer) as f64).collect()
     };
     Ok(Cycles { cold: pass(), warm: pass() })
 }
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     /// Four lines beside the core, 32 behind.
@@ -104,7 +163,8 @@ mod tests {
     #[test]
     fn columns_made_rows_by_hand() {
         // Eight rows of 128 bytes by columns: 16 lines, more than the first level has, and all that the second needs.
-        let matrix = Stream { start: 0, inner_bytes: 128, outer_bytes: 8, bytes: 8, kind: AccessKind::Load };
+        let matrix =
+            Stream { start: 0, inner_bytes: 128, outer_bytes: 8, bytes: 8, kind: AccessKind::Load, turn: Turn::Inner };
         // One double a column, kept in the first level by being used each time.
         let sum = Stream { start: 1 << 20, inner_bytes: 0, ..matrix };
         let times = Times { inner: 8, outer: 16 };
@@ -122,12 +182,76 @@ mod tests {
 
     #[test]
     fn long_nests_are_cut_short_and_nothing_overflows() {
-        let stream =
-            Stream { start: u64::MAX, inner_bytes: i64::MIN, outer_bytes: 8, bytes: 8, kind: AccessKind::Store };
+        let stream = Stream {
+            start: u64::MAX,
+            inner_bytes: i64::MIN,
+            outer_bytes: 8,
+            bytes: 8,
+            kind: AccessKind::Store,
+            turn: Turn::Inner,
+        };
         let times = Times { inner: 64, outer: u64::MAX };
         let then = cycles(&machine(), &[stream], times, Order::Exchanged).unwrap();
         assert!(then.cold[0] < 100.0 && then.warm[0] > 1.0, "{then:?}");
         let none = cycles(&machine(), &[], Times { inner: 0, outer: 0 }, Order::Now).unwrap();
         assert_eq!(none, Cycles { cold: Vec::new(), warm: Vec::new() });
+    }
+
+    fn steps(order: Order, inner: u64, outer: u64) -> Vec<(u64, u64)> {
+        let mut all = Vec::new();
+        order.steps(Times { inner, outer }, |inner, outer| all.push((outer, inner)));
+        all
+    }
+
+    #[test]
+    fn orders_by_hand() {
+        assert_eq!(steps(Order::Exchanged, 2, 3), [(0, 0), (1, 0), (2, 0), (0, 1), (1, 1), (2, 1)]);
+        // Three columns and two rows by tiles of two: the last column is a tile of its own.
+        assert_eq!(steps(Order::Tiled(2), 3, 2), [(0, 0), (0, 1), (1, 0), (1, 1), (0, 2), (1, 2)]);
+        assert_eq!(steps(Order::Tiled(100), 3, 2), steps(Order::Now, 3, 2));
+        assert_eq!(steps(Order::Tiled(1), 3, 2), steps(Order::Now, 3, 2));
+    }
+
+    #[test]
+    fn a_transposition_by_tiles_by_hand() {
+        // Sixteen by sixteen doubles, two lines a row, of which one matrix is read by columns.
+        let by_rows =
+            Stream { start: 0, inner_bytes: 8, outer_bytes: 128, bytes: 8, kind: AccessKind::Store, turn: Turn::Inner };
+        let by_columns = Stream { start: 1 << 20, inner_bytes: 128, outer_bytes: 8, kind: AccessKind::Load, ..by_rows };
+        let times = Times { inner: 16, outer: 16 };
+        let run = |order| cycles(&machine(), &[by_rows, by_columns], times, order).unwrap();
+        // Four lines do not keep a column of sixteen: each of its accesses but the first ones to its 32 lines is served from behind.
+        assert_eq!(run(Order::Now).cold[1], (32.0 * 100.0 + 224.0 * 10.0) / 256.0);
+        // Two rows of a tile of two are two lines, and so are its columns. Of four columns of tiles one line has what the next one needs, but
+        // eight of them lie between.
+        let tiled = run(Order::Tiled(2)).cold[1];
+        assert_eq!(tiled, (32.0 * 100.0 + (128.0 - 32.0) * 10.0 + 128.0) / 256.0);
+        // Exchanged the other one walks across.
+        assert_eq!(run(Order::Exchanged).cold[0], run(Order::Now).cold[1]);
+    }
+
+    #[test]
+    fn sums_are_kept_until_the_outer_loop_goes_on() {
+        let sum =
+            Stream { start: 64, inner_bytes: 0, outer_bytes: 8, bytes: 8, kind: AccessKind::Store, turn: Turn::Outer };
+        let run = |order| {
+            let mut all = Vec::new();
+            accesses(&[sum], Times { inner: 4, outer: 2 }, order, |access| all.push((access.address, access.kind)));
+            all
+        };
+        assert_eq!(run(Order::Now), [(64, AccessKind::Store), (72, AccessKind::Store)]);
+        let both = [(64, AccessKind::Modify), (72, AccessKind::Modify)];
+        assert_eq!(run(Order::Exchanged), both.repeat(4));
+        assert_eq!(run(Order::Tiled(2)), both.repeat(2));
+    }
+
+    proptest! {
+        /// Sorted by their tiles, and within these as they were.
+        #[test]
+        fn tiles_are_as_if_sorted((tile, inner, outer) in (1_u64..20, 0_u64..40, 0_u64..40)) {
+            let mut expected = steps(Order::Now, inner, outer);
+            expected.sort_by_key(|(outer, inner)| (outer / tile, inner / tile));
+            prop_assert_eq!(steps(Order::Tiled(tile), inner, outer), expected);
+        }
     }
 }

@@ -5,12 +5,14 @@
 mod asked;
 pub mod exchange;
 mod strides;
+mod walking;
 mod walks;
 
 use rustc_hash::FxHashMap;
 
 use self::asked::Asked;
 pub use self::strides::{Stride, Strides};
+pub use self::walking::{KeyWalks, Walking};
 pub use self::walks::{Walk, Walks};
 use crate::access::{Access, AccessKind, Consumer, Located, TOGETHER};
 use crate::machine::{Machine, MachineError};
@@ -84,28 +86,13 @@ pub struct KeyLocality {
     pub near: u64,
     /// Its distances.
     pub histogram: Histogram,
-    /// How far one access is from the one before.
-    pub strides: Strides,
-    /// The same by loop.
-    pub walks: Walks,
-    /// Bytes of its first access.
-    pub bytes: u32,
-    /// What that does.
-    pub kind: AccessKind,
+    /// How it goes through memory.
+    pub walking: Walking,
 }
 
 impl Default for KeyLocality {
     fn default() -> Self {
-        Self {
-            costs: Costs::default(),
-            homed: 0,
-            near: 0,
-            histogram: Histogram::coarse(),
-            strides: Strides::default(),
-            walks: Walks::default(),
-            bytes: 0,
-            kind: AccessKind::Load,
-        }
+        Self { costs: Costs::default(), homed: 0, near: 0, histogram: Histogram::coarse(), walking: Walking::default() }
     }
 }
 
@@ -187,11 +174,7 @@ impl Locality {
         }
         self.accesses += 1;
         let of_key = &mut self.keys[access.key as usize];
-        of_key.strides.add(access.address, access.bytes);
-        of_key.walks.add(access.address, self.accesses);
-        if of_key.bytes == 0 {
-            (of_key.bytes, of_key.kind) = (access.bytes.max(1), access.kind);
-        }
+        of_key.walking.add(&access, self.accesses);
         let last = access.address + u64::from(access.bytes.max(1) - 1);
         let lines = access.address >> self.line_shift..=last >> self.line_shift;
         self.failed = lines.map(|line| self.line(&access, line)).find_map(Result::err);

@@ -4,6 +4,7 @@
 //! how the structures that were found are visited. Then layouts are tried, in passes of their own ([`relayouts`](crate::relayouts)).
 
 use std::num::NonZeroU64;
+use std::ops::Range;
 use std::path::Path;
 
 use slimline_analyze::full_trace::attributed::AttributedAccesses;
@@ -23,9 +24,10 @@ use slimline_simulate::simulation::{LargePages, Options, Simulation};
 
 use super::{histogram, place, reuse, share, simulate, trace};
 use crate::accesses::{Accesses, AttributedReader};
+use crate::loops::{LoopSearch, Walks};
 use crate::machines::{machine, simulation};
 use crate::object_trace::ObjectReader;
-use crate::recorded::{Reader, RecordedTrace};
+use crate::recorded::{Pass, Reader, RecordedTrace};
 use crate::relayouts::{Search, Survey};
 use crate::sources;
 
@@ -40,8 +42,9 @@ pub(super) fn page(directory: &Path, machine_name: &str, callers: bool) -> anyho
     let with_tlbs = machine.clone().with_usual_tlbs();
     let trace = RecordedTrace::open_traced(directory)?;
     let of = Of { trace: &trace, machine: &machine, with_tlbs: &with_tlbs, machine_name, callers };
-    let FirstPass { counts, read, caches, reuse, extents, placement, finder, search } = of.first_pass()?;
-    let (advice, sharing) = of.second_pass(&read, finder, told(&search))?;
+    let FirstPass { counts, read, caches, reuse, extents, placement, finder, search, walks } = of.first_pass()?;
+    let loops = told(&read).map(|read| LoopSearch::of(walks, &with_tlbs, &read.origins));
+    let (advice, sharing) = of.second_pass(&read, finder, told(&search), told(&loops))?;
     let findings = [
         finding(&advice, Analysis::Advice, Finding::Advice),
         finding(&caches, Analysis::Caches, Finding::Caches),
@@ -85,6 +88,7 @@ struct FirstPass<'a> {
     placement: Found<PlacementReport>,
     finder: LineFinder,
     search: Found<Search<'a>>,
+    walks: (Walks, Vec<Range<u64>>),
 }
 
 impl<'a> Of<'a> {
@@ -122,9 +126,10 @@ impl<'a> Of<'a> {
         let plan = place::Plan::of(machine, None, None, PLACED_PART);
         let mut placing = plan.and_then(|plan| Ok((plan, self.simulation(&Options::default())?))).map_err(in_words);
         let mut counting = trace::counting(trace);
-        let mut survey = Survey::of(with_tlbs);
+        let (mut survey, mut walks) = (Survey::of(with_tlbs), Walks::default());
+        let mut walking = walks.taking();
 
-        let mut of_accesses: Vec<&mut dyn Consumer> = vec![&mut levels, &mut finder];
+        let mut of_accesses: Vec<&mut dyn Consumer> = vec![&mut levels, &mut finder, &mut walking];
         of_accesses.extend(locality.as_mut().ok().map(|locality| -> &mut dyn Consumer { locality }));
         let mut whole = self.reader(self.accesses(), &mut of_accesses);
         let mut extents = Extents::handing_on(&mut for_extents);
@@ -149,7 +154,8 @@ impl<'a> Of<'a> {
         });
         let objects = surveying.finish();
         let search = Search::of(trace, &pass, (survey, objects), (with_tlbs, machine_name)).map_err(in_words);
-        Ok(FirstPass { counts, read, caches, reuse, extents, placement, finder, search })
+        let reached = walking.finish();
+        Ok(FirstPass { counts, read, caches, reuse, extents, placement, finder, search, walks: (walks, reached) })
     }
 
     /// What needs to know which structures there are, or which lines are shared.
@@ -158,6 +164,7 @@ impl<'a> Of<'a> {
         first: &Found<Accesses>,
         finder: LineFinder,
         search: Found<&Search<'_>>,
+        loops: Found<&LoopSearch<'_>>,
     ) -> anyhow::Result<(Found<RelayoutReport>, Found<SharingReport>)> {
         let &Self { trace, machine, machine_name, .. } = self;
         let threads = first.as_ref().map_or(0, |read| read.trace.threads.unwrap_or_default());
@@ -166,21 +173,27 @@ impl<'a> Of<'a> {
         let as_it_is = search.clone().and_then(|search| search.as_it_is().map_err(in_words));
         let mut visited = search.clone().and_then(|search| search.visiting(told(&as_it_is)?).map_err(in_words));
         let mut visiting = told_mut(&mut visited).map(Search::reader);
+        let mut measured =
+            search.clone().and_then(|search| search.measuring(loops.clone()?).map_err(in_words)).ok().flatten();
+        let mut measuring = measured.as_mut().map(|to| self.reader(self.accesses(), to));
         // One thread shares nothing.
         let several = lines.as_mut().ok().filter(|_| threads > 1);
         let mut sharing = several.map(|lines| self.reader(self.accesses(), lines));
         let mut readers: Vec<&mut dyn Reader> = Vec::new();
         readers.extend(visiting.as_mut().ok().map(|reader| -> &mut dyn Reader { reader }));
+        readers.extend(measuring.as_mut().map(|reader| -> &mut dyn Reader { reader }));
         readers.extend(sharing.as_mut().map(|reader| -> &mut dyn Reader { reader }));
         let pass = match readers.is_empty() {
             true => None,
             false => Some(trace.read(&mut readers)?),
         };
-        let second = sharing.zip(pass).map(|(reader, pass)| reader.finish(trace, &pass).map_err(in_words));
+        let finish = |(reader, pass): (AttributedReader<'_>, &Pass)| reader.finish(trace, pass).map_err(in_words);
+        let measured = measuring.zip(pass.as_ref()).map(finish).transpose().and(Ok(measured));
+        let second = sharing.zip(pass.as_ref()).map(finish);
         let read = second.as_ref().unwrap_or(first);
         let sharing = lines.and_then(|lines| Ok(share::found(told(read)?, &lines, machine)));
         let visited = visiting.map(ObjectReader::finish).and(visited);
-        let advice = search.and_then(|search| search.report(visited?).map_err(in_words));
+        let advice = search.and_then(|search| search.report(visited?, loops?, measured?).map_err(in_words));
         Ok((advice, sharing))
     }
 }

@@ -1,4 +1,7 @@
-//! Layouts that were tried: a card for each that is advised, with its structure before and after; then what is left alone, and why.
+//! Layouts that were tried: a card for each that is advised, with its structure before and after; so are orders of loops; then what is left
+//! alone, and why.
+
+mod loops;
 
 use std::fmt::{self, Write};
 use std::path::Path;
@@ -8,11 +11,11 @@ use crate::html::bar;
 use crate::html::page::{self, Escaped};
 use crate::html::structure_map::legend;
 use crate::html::table::{Cell, Column, Table};
-use crate::relayout::{AdvisedRow, PredictedRow, RelayoutReport, StructureRow, TriedRow};
+use crate::relayout::{AdvisedRow, LoopRow, PredictedRow, RelayoutReport, StructureRow, TriedRow};
 use crate::structure_map::{Block, Map, What};
 use crate::text::gain;
 use crate::text::number::{percent, plural};
-use crate::text::relayout::{METHOD, fits, large_pages, layout_words, ratio, replayed, unnamed, what_it_is};
+use crate::text::relayout::{METHOD, NOTHING, fits, large_pages, layout_words, ratio, replayed, unnamed, what_it_is};
 use crate::view::{Interval, NewLayout};
 
 /// Most parts of a layout that are drawn.
@@ -30,11 +33,16 @@ pub(super) fn titles(out: &mut impl Write, report: &RelayoutReport) -> fmt::Resu
     if let Some(fits) = fits(report) {
         writeln!(out, "<p>{}</p>", Escaped(&fits))?;
     }
-    if changes(report).next().is_none() {
-        return writeln!(out, "<p>No change of layout is worth advising here.</p>");
+    if changes(report).next().is_none() && loops::changes(report).next().is_none() {
+        return writeln!(out, "<p>{NOTHING}</p>");
     }
     writeln!(out, "<ul>")?;
     for (number, _, advice) in changes(report) {
+        let gained = gain(advice.predicted.time_ratio - 1.0);
+        let title = Escaped(&advice.title);
+        writeln!(out, "<li><a href=\"#advice-{number}\">{title}</a>: {gained} run time predicted</li>")?;
+    }
+    for (number, _, advice) in loops::changes(report) {
         let gained = gain(advice.predicted.time_ratio - 1.0);
         let title = Escaped(&advice.title);
         writeln!(out, "<li><a href=\"#advice-{number}\">{title}</a>: {gained} run time predicted</li>")?;
@@ -47,14 +55,18 @@ pub(super) fn cards(out: &mut impl Write, report: &RelayoutReport) -> fmt::Resul
     if report.structures.iter().any(|of| of.fields.len() > 1) {
         legend(out, "the part of the visits of an element that use the field")?;
     }
-    if changes(report).next().is_none() {
-        writeln!(out, "<p>No change of layout is worth advising here.</p>")?;
+    if changes(report).next().is_none() && loops::changes(report).next().is_none() {
+        writeln!(out, "<p>{NOTHING}</p>")?;
     }
     for (number, of, advice) in changes(report) {
         card(out, report, (number, of, advice))?;
     }
+    for (number, of, advice) in loops::changes(report) {
+        loops::card(out, (number, of, advice))?;
+    }
     if let Some(together) = report.together.filter(|_| changes(report).count() > 1) {
-        writeln!(out, "<h3>All of it</h3>")?;
+        let all = if loops::changes(report).next().is_none() { "All of it" } else { "All layouts" };
+        writeln!(out, "<h3>{all}</h3>")?;
         predicted(out, report, &together)?;
     }
     if let Some(pages) = report.large_pages {
@@ -101,7 +113,11 @@ fn card(
     writeln!(out, "</article>")
 }
 
-fn predicted(out: &mut impl Write, report: &RelayoutReport, predicted: &PredictedRow) -> fmt::Result {
+fn predicted(out: &mut impl Write, report: &RelayoutReport, row: &PredictedRow) -> fmt::Result {
+    predicted_by(out, row, if report.is_whole() { "replay of all accesses" } else { "replay of these accesses" })
+}
+
+fn predicted_by(out: &mut impl Write, predicted: &PredictedRow, how: &str) -> fmt::Result {
     let PredictedRow { time_ratio, time_ratio_low, time_ratio_high, first_misses_ratio, memory_lines_ratio } =
         *predicted;
     let ends = Interval { low: time_ratio_low - 1.0, high: time_ratio_high - 1.0 };
@@ -109,10 +125,9 @@ fn predicted(out: &mut impl Write, report: &RelayoutReport, predicted: &Predicte
     writeln!(
         out,
         "<dl class=\"terms\"><dt>misses of the first level</dt><dd>{}</dd><dt>lines from memory</dt><dd>{}</dd>\
-         <dt>method</dt><dd>replay of {} accesses</dd></dl>",
+         <dt>method</dt><dd>{how}</dd></dl>",
         ratio(first_misses_ratio),
         ratio(memory_lines_ratio),
-        if report.is_whole() { "all" } else { "these" }
     )
 }
 
@@ -229,7 +244,8 @@ fn tried(out: &mut impl Write, of: &StructureRow, advised: Option<&TriedRow>) ->
 
 fn left_alone(out: &mut impl Write, report: &RelayoutReport) -> fmt::Result {
     let others: Vec<&StructureRow> = report.structures.iter().filter(|of| of.advice.is_none()).collect();
-    if others.is_empty() && unnamed(report).next().is_none() {
+    let other_loops: Vec<&LoopRow> = report.loops.iter().filter(|of| of.advice.is_none()).collect();
+    if others.is_empty() && other_loops.is_empty() && unnamed(report).next().is_none() {
         return Ok(());
     }
     writeln!(out, "<h3>Leave alone</h3>")?;
@@ -253,6 +269,7 @@ fn left_alone(out: &mut impl Write, report: &RelayoutReport) -> fmt::Result {
         tried(out, of, None)?;
         writeln!(out, "</div>\n</details>")?;
     }
+    other_loops.into_iter().try_for_each(|of| loops::left_alone(out, of))?;
     writeln!(out, "<dl class=\"alone\">")?;
     for (share, what, why) in unnamed(report) {
         writeln!(out, "<div><dt>{what}, {} of the time</dt><dd>{why}</dd></div>", percent(share))?;

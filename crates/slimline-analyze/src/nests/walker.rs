@@ -1,0 +1,221 @@
+//! Instructions that walk by strides, and which of them are in one nest of loops.
+
+use std::collections::BTreeMap;
+
+use slimline_simulate::access::AccessKind;
+use slimline_simulate::locality::exchange::{Stream, Turn};
+use slimline_simulate::locality::{Walk, Walking};
+
+use crate::origins::Origins;
+use crate::unrolled::spacing;
+
+/// Part of an instruction's accesses that must be of its walk.
+const REGULAR: f64 = 0.75;
+/// Loops of about equal length: this part of it, and [`FEW`] steps, as where the first or last element has no neighbor.
+const ALIKE: f64 = 0.1;
+const FEW: f64 = 2.0;
+/// Elements that a vector may have.
+const LANES: [u32; 4] = [2, 4, 8, 16];
+
+/// One instruction of one thread that walks, or all copies of it.
+#[derive(Clone, Debug)]
+pub(crate) struct Walker {
+    /// The copies' keys, that of the one whose walk it is first.
+    pub(crate) keys: Vec<u32>,
+    pub(crate) thread: u32,
+    pub(crate) walk: Walk,
+    pub(crate) bytes: u32,
+    pub(crate) kind: AccessKind,
+    /// All of its accesses, of whatever walk they are.
+    accesses: u64,
+    /// Elements of its walk that one of its accesses takes, as a vector.
+    pub(crate) lanes: u32,
+}
+
+impl Walker {
+    /// Its first key.
+    pub(crate) fn key(&self) -> u32 {
+        self.keys[0]
+    }
+
+    pub(crate) fn stream(&self) -> Stream {
+        let Walk { start, inner_bytes, outer_bytes, .. } = self.walk;
+        Stream { start, inner_bytes, outer_bytes, bytes: self.bytes, kind: self.kind, turn: Turn::Inner }
+    }
+
+    /// One instruction of all copies of it, which come in this order; None where they are none.
+    fn of_copies(copies: &[Self]) -> Option<Self> {
+        let starts: Vec<u64> = copies.iter().map(|copy| copy.walk.start).collect();
+        let first = copies.first()?;
+        let inner_bytes = spacing(first.walk.inner_bytes, &starts)?;
+        let sum = |of: fn(&Walk) -> u64| copies.iter().map(|copy| of(&copy.walk)).sum();
+        let walk = Walk {
+            inner_bytes,
+            accesses: sum(|walk| walk.accesses),
+            longest: sum(|walk| walk.longest),
+            ends: copies.iter().map(|copy| copy.walk.ends).max()?,
+            ..first.walk
+        };
+        let keys = copies.iter().flat_map(|copy| copy.keys.clone()).collect();
+        let accesses = copies.iter().map(|copy| copy.accesses).sum();
+        Some(Self { keys, walk, accesses, ..first.clone() })
+    }
+
+    /// The same as if it took one of so many elements of a vector after the other.
+    fn by_elements(&self, lanes: u32) -> Self {
+        let bytes = self.bytes / lanes;
+        // Backwards a vector begins with its last element.
+        let behind = if self.walk.inner_bytes < 0 { u64::from(self.bytes - bytes) } else { 0 };
+        let walk = Walk {
+            inner_bytes: self.walk.inner_bytes / i64::from(lanes),
+            start: self.walk.start.wrapping_add(behind),
+            accesses: self.walk.accesses * u64::from(lanes),
+            longest: self.walk.longest * u64::from(lanes),
+            ..self.walk
+        };
+        Self { walk, bytes, lanes, ..self.clone() }
+    }
+
+    /// Whether it passes over neighbors on its line that it comes back for.
+    pub(crate) fn is_against(&self, line_bytes: u64) -> bool {
+        let (inner, outer) = (self.walk.inner_bytes.unsigned_abs(), self.walk.outer_bytes.unsigned_abs());
+        inner >= line_bytes && 0 < outer && outer < line_bytes
+    }
+
+    /// What it is in the loop of another one, each of whose elements one step is; None where it is in another loop.
+    pub(crate) fn in_loop_of(&self, other: &Self) -> Option<Self> {
+        let overlap = self.walk.begins <= other.walk.ends && other.walk.begins <= self.walk.ends;
+        if self.thread != other.thread || !overlap {
+            return None;
+        }
+        self.of_as_many(self.walk.inner(), other.walk.inner())
+    }
+
+    /// The same of one that goes on from where it was as the loop around the other one goes on: rows one behind the other are one walk.
+    fn goes_on_in_loop_of(&self, other: &Self) -> Option<Self> {
+        if self.thread != other.thread || !(other.walk.begins..=other.walk.ends).contains(&self.walk.begins) {
+            return None;
+        }
+        let found = self.of_as_many(self.accesses as f64, other.accesses as f64)?;
+        let steps = other.walk.inner().round() as i64;
+        let Walk { runs, passes, .. } = other.walk;
+        let walk = Walk { outer_bytes: found.walk.inner_bytes.saturating_mul(steps), runs, passes, ..found.walk };
+        Some(Self { walk, ..found })
+    }
+
+    /// As of so many steps, where it makes so many of its own: the same, or those of vectors.
+    fn of_as_many(&self, own: f64, steps: f64) -> Option<Self> {
+        if are_alike(own, steps) {
+            return Some(self.clone());
+        }
+        let is_dense = self.walk.inner_bytes.unsigned_abs() == u64::from(self.bytes);
+        let is_of = |lanes: &u32| self.bytes.is_multiple_of(*lanes) && are_alike(own * f64::from(*lanes), steps);
+        LANES.into_iter().filter(|_| is_dense).find(is_of).map(|lanes| self.by_elements(lanes))
+    }
+}
+
+/// Whether loops of so many steps may be one.
+fn are_alike(own: f64, steps: f64) -> bool {
+    (own - steps).abs() <= steps * ALIKE + FEW
+}
+
+/// Instructions that walk; copies of one are one.
+pub(crate) struct Walkers {
+    /// Those that begin again, or elsewhere, each time.
+    pub(crate) all: Vec<Walker>,
+    /// Each by the stride that most of its accesses have, as if it were one run.
+    by_stride: Vec<Walker>,
+}
+
+impl Walkers {
+    /// Of how each key's accesses go through memory.
+    pub(crate) fn of<'a>(keys: impl IntoIterator<Item = &'a Walking> + Clone, origins: &Origins) -> Self {
+        let walker = |key: u32, walking: &Walking, walk: Walk| {
+            let Walking { bytes, kind, .. } = *walking;
+            let (thread, accesses) = (origins.of(key).thread, walking.accesses());
+            Walker { keys: vec![key], thread, walk, bytes, kind, accesses, lanes: 1 }
+        };
+        let is_regular = |part: u64, walking: &Walking| part as f64 >= walking.accesses() as f64 * REGULAR;
+        let walking = |(key, walking): (u32, &Walking)| {
+            let walk = walking.walks.main().filter(|walk| is_regular(walk.accesses, walking))?;
+            Some(walker(key, walking, walk))
+        };
+        let striding = |(key, walking): (u32, &Walking)| {
+            let strides = walking.strides.most_frequent();
+            let stride = strides.first().filter(|stride| stride.bytes != 0 && is_regular(stride.count, walking))?;
+            let (accesses, begins) = (walking.accesses(), walking.begins);
+            let walk = Walk {
+                inner_bytes: stride.bytes,
+                outer_bytes: 0,
+                start: walking.strides.first()?.0,
+                begins,
+                ends: begins,
+                accesses,
+                runs: 1,
+                passes: 1,
+                longest: accesses,
+                shorter: 0,
+                uneven: 0,
+            };
+            Some(walker(key, walking, walk))
+        };
+        let all = (0..).zip(keys.clone()).filter_map(walking).collect();
+        let by_stride = (0..).zip(keys).filter_map(striding).collect();
+        Self { all: without_copies(all, origins), by_stride: without_copies(by_stride, origins) }
+    }
+
+    /// All that are in the loop of this one, in the order in which they begin.
+    pub(crate) fn nest_of(&self, leading: &Walker) -> Vec<Walker> {
+        let mut nest: Vec<Walker> = self.all.iter().filter_map(|walker| walker.in_loop_of(leading)).collect();
+        for found in self.by_stride.iter().filter_map(|walker| walker.goes_on_in_loop_of(leading)) {
+            if !nest.iter().any(|known| known.keys.iter().any(|key| found.keys.contains(key))) {
+                nest.push(found);
+            }
+        }
+        nest.sort_by_key(|walker| (walker.walk.begins, walker.key()));
+        nest
+    }
+}
+
+/// Copies of an instruction, as an unrolled loop has them, as one.
+fn without_copies(walkers: Vec<Walker>, origins: &Origins) -> Vec<Walker> {
+    let mut alike: BTreeMap<_, Vec<Walker>> = BTreeMap::new();
+    for walker in walkers {
+        let Walk { inner_bytes, outer_bytes, .. } = walker.walk;
+        let of_source = origins.of(walker.key()).place_in_source();
+        let of_loop = (of_source, inner_bytes, outer_bytes, walker.bytes, walker.kind.stores());
+        alike.entry(of_loop).or_default().push(walker);
+    }
+    let mut all: Vec<Walker> = Vec::new();
+    for ((_, inner_bytes, ..), mut copies) in alike {
+        copies.sort_by_key(|copy| copy.walk.start);
+        if inner_bytes < 0 {
+            copies.reverse();
+        }
+        match Walker::of_copies(&copies) {
+            Some(one) => all.push(one),
+            None => all.append(&mut copies),
+        }
+    }
+    all.sort_by_key(Walker::key);
+    all
+}
+
+/// A key that is accessed once for each time around the loop around another one's, as a sum is; how it walks with that loop.
+pub(crate) fn once_around(walking: &Walking, leading: &Walk) -> Option<Stream> {
+    // It is just in front of the inner loop, or just behind it.
+    let near = (leading.inner() + FEW) as u64;
+    let begins_there = leading.begins.saturating_sub(near)..=leading.ends + near;
+    let (accesses, runs) = (walking.accesses(), leading.runs);
+    let is_once = runs > 1 && are_alike(accesses as f64, runs as f64) && begins_there.contains(&walking.begins);
+    let stride = walking.strides.most_frequent().into_iter().next().filter(|_| is_once)?;
+    let (start, _) = walking.strides.first()?;
+    (stride.count as f64 >= accesses as f64 * REGULAR).then_some(Stream {
+        start,
+        inner_bytes: 0,
+        outer_bytes: stride.bytes,
+        bytes: walking.bytes,
+        kind: walking.kind,
+        turn: Turn::Outer,
+    })
+}

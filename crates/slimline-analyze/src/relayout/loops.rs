@@ -1,0 +1,416 @@
+//! Which loops to exchange or to tile: nests that walk against the layout, gone through again in other orders.
+//!
+//! A first pass tells how each instruction walks ([`find`]), a second one what nests take of the program, and what else runs in them
+//! ([`Measuring`]). Then each nest is made again by the strides of its instructions ([`exchange`](slimline_simulate::locality::exchange)), as it is and
+//! in other orders, on the machine that layouts are tried on. What that takes lies between the first time through it, with empty caches, and the
+//! next one; where between, the nest as it was measured says. What it takes in another order by what it takes as it is, is what the program's
+//! time with the nest becomes ([`judge`]).
+
+mod dependence;
+mod measuring;
+mod replay;
+pub mod source;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+
+use slimline_simulate::locality::Walking;
+use slimline_simulate::locality::exchange::{Order, Stream, Times};
+use slimline_simulate::machine::{Machine, MachineError};
+
+pub use self::dependence::Dependence;
+pub use self::measuring::{MeasuredNest, Measuring, OtherKey};
+pub use self::replay::Cost;
+use self::replay::in_other_orders;
+use super::{Taken, TimeRatio, WORTH_IT, best};
+use crate::nests::walker::{Walkers, once_around};
+use crate::origins::Origins;
+
+/// Part of a nest's accesses that others in it may be, which do not walk by strides: what they cost in another order nobody knows.
+const MOST_OTHERS: f64 = 0.1;
+
+/// One instruction of a nest.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NestStream {
+    /// Keys of all copies of it.
+    pub keys: Vec<u32>,
+    /// How it walks.
+    pub stream: Stream,
+}
+
+/// A nest of two loops of one thread.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Nest {
+    /// Its instructions.
+    pub streams: Vec<NestStream>,
+    /// Which of them walks against the layout.
+    pub leading: usize,
+    /// Mean times around both loops.
+    pub times: Times,
+}
+
+/// Nests of the same code: of several threads, or with other data.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Loops {
+    /// Places of its nests among all that are measured.
+    pub nests: Vec<usize>,
+}
+
+/// All nests that walk against the layout.
+#[derive(Clone, Debug, Default)]
+pub struct FoundNests {
+    /// The nests.
+    pub nests: Vec<Nest>,
+    /// By the code that they are of.
+    pub loops: Vec<Loops>,
+}
+
+/// Finds nests of which an instruction walks against the layout, of how each key's accesses go through memory.
+pub fn find(keys: &[Walking], line_bytes: u64, origins: &Origins) -> FoundNests {
+    let walkers = Walkers::of(keys, origins);
+    let mut taken = BTreeSet::new();
+    let mut nests: Vec<Nest> = Vec::new();
+    for leading in walkers.all.iter().filter(|walker| walker.is_against(line_bytes)) {
+        if leading.keys.iter().any(|key| taken.contains(key)) {
+            continue;
+        }
+        let mut streams: Vec<NestStream> = Vec::new();
+        let mut at = 0;
+        for walker in walkers.nest_of(leading) {
+            if walker.key() == leading.key() {
+                at = streams.len();
+            }
+            if walker.keys.iter().all(|&key| taken.insert(key)) {
+                streams.push(NestStream { keys: walker.keys.clone(), stream: walker.stream() });
+            }
+        }
+        for (key, walking) in (0..).zip(keys).filter(|(key, _)| origins.of(*key).thread == leading.thread) {
+            if let Some(stream) = once_around(walking, &leading.walk).filter(|_| !taken.contains(&key)) {
+                taken.insert(key);
+                streams.push(NestStream { keys: vec![key], stream });
+            }
+        }
+        let times = Times { inner: leading.walk.inner().round() as u64, outer: leading.walk.outer().round() as u64 };
+        nests.push(Nest { streams, leading: at, times });
+    }
+    with_other_copies(&mut nests, &mut taken, origins);
+    let mut of_code: BTreeMap<BTreeSet<_>, Vec<usize>> = BTreeMap::new();
+    for (number, nest) in nests.iter().enumerate() {
+        of_code.entry(code(nest, origins)).or_default().push(number);
+    }
+    FoundNests { nests, loops: of_code.into_values().map(|nests| Loops { nests }).collect() }
+}
+
+/// Copies of a nest's instructions that walk otherwise, as what is left behind an unrolled loop, are of the nest, too.
+fn with_other_copies(nests: &mut [Nest], taken: &mut BTreeSet<u32>, origins: &Origins) {
+    let mut of_place = BTreeMap::new();
+    for (number, nest) in nests.iter().enumerate() {
+        for (at, of) in nest.streams.iter().enumerate() {
+            of_place.entry((origins.of(of.keys[0]).place_in_source(), of.stream.kind.stores())).or_insert((number, at));
+        }
+    }
+    for key in 0..origins.keys().len() as u32 {
+        for stores in [false, true] {
+            let Some(&(number, at)) = of_place.get(&(origins.of(key).place_in_source(), stores)) else { continue };
+            if taken.insert(key) {
+                nests[number].streams[at].keys.push(key);
+            }
+        }
+    }
+}
+
+/// Where in the source its instructions are, whatever they access.
+fn code(nest: &Nest, origins: &Origins) -> BTreeSet<[u32; 5]> {
+    let place = |of: &NestStream| {
+        let origin = origins.of(of.keys[0]);
+        [origin.function, origin.line, origin.column, origin.called_at, origin.called_at_column]
+    };
+    nest.streams.iter().map(place).collect()
+}
+
+/// Why no other order is advised for loops that take enough of the time.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Withheld {
+    /// Its replay does not take what was measured: it is no such nest.
+    NotReplayed,
+    /// So large a part of its accesses does not walk by strides.
+    Others(f64),
+    /// Another loop runs each time around its outer one.
+    Beside,
+    /// Another order could load what is not stored yet, or store what is not loaded yet.
+    Dependent(Dependence),
+}
+
+/// An order that was tried.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct TriedOrder {
+    /// Which.
+    pub order: Order,
+    /// What the program takes with this change alone.
+    pub taken: Taken,
+    /// The same by what it takes as it is.
+    pub ratio: TimeRatio,
+}
+
+/// Loops of which orders were tried.
+#[derive(Clone, Debug)]
+pub struct JudgedLoops {
+    /// Which of [`FoundNests::loops`].
+    pub loops: usize,
+    /// Part of the program's time that they take, as the model of waiting has it.
+    pub share: f64,
+    /// Accesses of theirs.
+    pub accesses: u64,
+    /// Simplest first.
+    pub tried: Vec<TriedOrder>,
+    /// What is advised, of these.
+    pub chosen: Option<usize>,
+    /// Why nothing is, where another order saves enough.
+    pub withheld: Option<Withheld>,
+}
+
+impl JudgedLoops {
+    /// The order that is advised.
+    pub fn advised(&self) -> Option<&TriedOrder> {
+        self.chosen.map(|chosen| &self.tried[chosen])
+    }
+
+    /// The one that saves most, whether that is enough or not.
+    pub fn closest(&self) -> Option<&TriedOrder> {
+        self.tried.iter().max_by(|a, b| a.ratio.saved().total_cmp(&b.ratio.saved()))
+    }
+}
+
+/// What nests were found, and what they take.
+#[derive(Clone, Copy, Debug)]
+pub struct Measured<'a> {
+    /// What was found.
+    pub found: &'a FoundNests,
+    /// Of each nest.
+    pub nests: &'a [MeasuredNest],
+    /// By key, the first address, and that behind the last.
+    pub extents: &'a [Range<u64>],
+    /// What the program takes.
+    pub before: Taken,
+}
+
+impl Measured<'_> {
+    /// Part of the program's time that these loops take.
+    pub fn share(&self, loops: &Loops) -> f64 {
+        let taken: f64 = loops.nests.iter().map(|&nest| self.nests[nest].cost.times.expected).sum();
+        if self.before.times.expected > 0.0 { taken / self.before.times.expected } else { 0.0 }
+    }
+
+    /// Tries other orders of these loops on a machine.
+    ///
+    /// # Errors
+    /// The machine is none.
+    pub fn judge(&self, loops: usize, machine: &Machine, origins: &Origins) -> Result<JudgedLoops, MachineError> {
+        let of = &self.found.loops[loops];
+        // By order: what it takes less.
+        let mut saved: Vec<(Order, Cost)> = Vec::new();
+        let mut is_replayed = false;
+        for &number in &of.nests {
+            let (nest, measured) = (&self.found.nests[number], &self.nests[number]);
+            for (order, left) in in_other_orders(machine, nest, measured)?.into_iter().flatten() {
+                is_replayed = true;
+                let less = measured.cost.less(&left);
+                match saved.iter_mut().find(|(known, _)| *known == order) {
+                    Some((_, sum)) => sum.add(&less),
+                    None => saved.push((order, less)),
+                }
+            }
+        }
+        let tried: Vec<TriedOrder> = saved
+            .into_iter()
+            .map(|(order, less)| {
+                let taken = less.taken_from(&self.before);
+                TriedOrder { order, taken, ratio: TimeRatio::of(&taken, &self.before) }
+            })
+            .collect();
+        let ratios: Vec<TimeRatio> = tried.iter().map(|tried| tried.ratio).collect();
+        let chosen = best(&ratios);
+        let withheld = match chosen {
+            _ if !is_replayed => Some(Withheld::NotReplayed),
+            Some(_) => of.nests.iter().find_map(|&nest| self.withheld(nest, origins)),
+            None => None,
+        };
+        let accesses = of.nests.iter().map(|&nest| self.nests[nest].accesses).sum();
+        let chosen = chosen.filter(|_| withheld.is_none());
+        Ok(JudgedLoops { loops, share: self.share(of), accesses, tried, chosen, withheld })
+    }
+
+    /// Why another order of a nest is not to be advised, whatever it saves.
+    fn withheld(&self, number: usize, origins: &Origins) -> Option<Withheld> {
+        let (nest, measured) = (&self.found.nests[number], &self.nests[number]);
+        if measured.has_beside(nest) {
+            return Some(Withheld::Beside);
+        }
+        let others: u64 = measured.others.iter().map(|other| other.count).sum();
+        let part = others as f64 / (others + measured.accesses).max(1) as f64;
+        if part > MOST_OTHERS {
+            return Some(Withheld::Others(part));
+        }
+        dependence::across(nest, &measured.others, (self.extents, origins)).map(Withheld::Dependent)
+    }
+}
+
+/// Part of the time that loops must take to be looked at: less than that cannot be saved.
+pub const LEAST_SHARE: f64 = WORTH_IT;
+
+#[cfg(test)]
+mod tests {
+    use slimline_simulate::access::{Access, AccessKind, Consumer as _};
+    use slimline_simulate::extents::Extents;
+    use slimline_simulate::locality::KeyWalks;
+    use slimline_simulate::simulation::{Options, Simulation};
+    use slimline_simulate::waiting::Waiting;
+
+    use super::*;
+    use crate::origins::{Data, Names, Origin, Thread};
+
+    /// Four lines beside the core, 32 behind.
+    const MACHINE: &str = "name = \"m\"\ncores = 2\n\
+        [[cache]]\nname = \"L1\"\nlevel = 1\nholds = \"data\"\nsize = 256\nline = 64\nways = \"full\"\nlatency = 1\n\
+        [[cache]]\nname = \"L2\"\nlevel = 2\nsize = 2048\nline = 64\nways = \"full\"\nlatency = 10\n\
+        [[memory]]\nname = \"memory\"\nlatency = 100\n";
+
+    fn machine() -> Machine {
+        Machine::parse(MACHINE).unwrap()
+    }
+
+    fn waiting() -> Waiting {
+        Waiting::new(Simulation::new(&machine(), &Options::default()).unwrap()).without_faults()
+    }
+
+    fn access(key: u32, address: u64, kind: AccessKind) -> Access {
+        Access { address, key, bytes: 8, thread: 0, kind }
+    }
+
+    fn load(key: u32, address: u64) -> Access {
+        access(key, address, AccessKind::Load)
+    }
+
+    /// Key by key a line and data of its own.
+    fn origins(keys: u32) -> Origins {
+        let mut names = Names::default();
+        let origin = |key: u32| Origin {
+            data: key,
+            line: names.number(&format!("a.c:{key}")),
+            column: 1,
+            accesses: 1,
+            ..Origin::default()
+        };
+        let all = (0..keys).map(origin).collect();
+        Origins::new(all, vec![Data::default(); keys as usize], names, vec![Thread { process: 0, tid: 1 }])
+    }
+
+    fn judged(accesses: &[Access]) -> Vec<JudgedLoops> {
+        let keys = accesses.iter().map(|access| access.key).max().unwrap() + 1;
+        let origins = origins(keys);
+        let mut walks = KeyWalks::default();
+        let mut extents = Extents::handing_on(&mut walks);
+        extents.take(accesses);
+        let extents = extents.finish();
+        let found = find(&walks.finish(), 64, &origins);
+        let mut measuring = Measuring::new(&found, waiting());
+        measuring.take(accesses);
+        let nests = measuring.finish();
+        let before = taken(accesses);
+        let measured = Measured { found: &found, nests: &nests, extents: &extents, before };
+        (0..found.loops.len()).map(|loops| measured.judge(loops, &machine(), &origins).unwrap()).collect()
+    }
+
+    /// By themselves.
+    fn taken(accesses: &[Access]) -> Taken {
+        let mut waiting = waiting();
+        waiting.take(&accesses.iter().map(|access| Access { key: 0, ..*access }).collect::<Vec<_>>());
+        Taken::of(&waiting.finish(), 0.0)
+    }
+
+    /// Eight rows of 128 bytes, by columns.
+    fn columns(key: u32) -> impl Iterator<Item = Access> {
+        (0..16).flat_map(move |column| (0..8).map(move |row| load(key, row * 128 + column * 8)))
+    }
+
+    #[test]
+    fn an_exchange_takes_what_the_exchanged_program_takes() {
+        let all: Vec<Access> = columns(0).collect();
+        let [loops] = &judged(&all)[..] else { panic!() };
+        assert_eq!((loops.accesses, loops.withheld.clone(), loops.chosen), (128, None, Some(0)));
+        assert!((loops.share - 1.0).abs() < 1e-9, "{loops:?}");
+        let then = loops.advised().unwrap();
+        // 16 lines, each once.
+        assert_eq!((then.order, then.taken.first_misses, then.taken.memory_lines), (Order::Exchanged, 16, 16));
+        let by_rows: Vec<Access> =
+            (0..8).flat_map(|row| (0..16).map(move |column| load(0, row * 128 + column * 8))).collect();
+        let exchanged = taken(&by_rows);
+        assert!((then.taken.times.expected - exchanged.times.expected).abs() < 1e-6, "{then:?} {exchanged:?}");
+        // As much again that has nothing to do with it stays.
+        let other = (0..1000).map(|at| load(1, 1 << 20 | at % 3 * 8));
+        let both: Vec<Access> = all.iter().copied().chain(other).collect();
+        let [loops] = &judged(&both)[..] else { panic!() };
+        assert!(loops.share < 0.9 && loops.tried[0].ratio.expected > then.ratio.expected, "{loops:?}");
+        assert_eq!(loops.tried[0].taken.memory_lines, 17);
+    }
+
+    /// Rows of 512 bytes, 64 of them, written by rows and read by columns.
+    fn transposed() -> Vec<Access> {
+        let each = |(row, column): (u64, u64)| {
+            [load(0, column * 512 + row * 8), access(1, 1 << 20 | row * 512 + column * 8, AccessKind::Store)]
+        };
+        (0..64).flat_map(|row| (0..64).map(move |column| (row, column))).flat_map(each).collect()
+    }
+
+    #[test]
+    fn what_goes_both_ways_is_tiled_and_takes_what_the_tiled_program_takes() {
+        let found = judged(&transposed());
+        let [loops] = &found[..] else { panic!() };
+        let orders: Vec<Order> = loops.tried.iter().map(|tried| tried.order).collect();
+        assert_eq!(orders, [Order::Exchanged, Order::Tiled(8), Order::Tiled(16), Order::Tiled(32)]);
+        let advised = loops.advised().unwrap();
+        assert_eq!(advised.order, Order::Tiled(8));
+        let mut tiled = transposed();
+        let tile = |access: &Access| {
+            let (row, column) = (access.address % (1 << 20) / 512, access.address % 512 / 8);
+            let (row, column) = if access.key == 0 { (column, row) } else { (row, column) };
+            (row / 8, column / 8)
+        };
+        tiled.sort_by_key(tile);
+        let tiled = taken(&tiled);
+        assert_eq!((advised.taken.first_misses, advised.taken.memory_lines), (tiled.first_misses, tiled.memory_lines));
+        assert!((advised.taken.times.expected - tiled.times.expected).abs() < 1e-6, "{advised:?} {tiled:?}");
+    }
+
+    #[test]
+    fn what_else_runs_in_it_is_seen() {
+        // Each step looks something up, at no stride.
+        let looked_up = columns(0)
+            .enumerate()
+            .flat_map(|(at, access)| [access, load(1, 1 << 20 | (at * at * 24 % 977 * 8) as u64)]);
+        let [loops] = &judged(&looked_up.collect::<Vec<_>>())[..] else { panic!() };
+        assert_eq!((loops.chosen, loops.withheld.clone()), (None, Some(Withheld::Others(127.0 / 255.0))));
+        // What is stored there now and then may be what it loads.
+        let stored = |base: u64| {
+            let each = move |(at, of): (usize, Access)| {
+                let store = access(1, base + at as u64 * 8, AccessKind::Store);
+                if at % 40 == 39 { vec![of, store] } else { vec![of] }
+            };
+            judged(&columns(0).enumerate().flat_map(each).collect::<Vec<_>>())
+        };
+        let [loops] = &stored(0)[..] else { panic!() };
+        let expected = Dependence { store: 1, other: 0, is_certain: false };
+        assert_eq!(loops.withheld, Some(Withheld::Dependent(expected)));
+        assert_eq!(stored(1 << 20)[0].withheld, None);
+    }
+
+    #[test]
+    fn loops_side_by_side_are_parted_first() {
+        let column = |key: u32, base: u64, column: u64| (0..8).map(move |row| load(key, base + row * 128 + column * 8));
+        let both = (0..16).flat_map(|at| column(0, 0, at).chain(column(1, 1 << 20, at)));
+        let found = judged(&both.collect::<Vec<_>>());
+        assert!(found.iter().all(|loops| loops.withheld == Some(Withheld::Beside)), "{found:?}");
+        let apart = columns(0).chain(columns(1).map(|of| Access { address: of.address + (1 << 20), ..of }));
+        assert!(judged(&apart.collect::<Vec<_>>()).iter().all(|loops| loops.withheld.is_none()));
+    }
+}

@@ -1,0 +1,150 @@
+//! Whether the steps of a nest may be gone through in another order.
+//!
+//! Where one step stores what another one loads or stores, these two must stay in their order. Exchanging two loops, and tiling them, keeps
+//! the order of two steps unless the one is later in the outer loop and earlier in the inner one (J. Allen and K. Kennedy, *Automatic Loop
+//! Interchange*, SIGPLAN 1984). Which steps these are, strides tell, where both instructions have the same; of all others nothing is known but
+//! from where to where they reach.
+
+use std::ops::Range;
+
+use slimline_simulate::locality::exchange::{Stream, Times};
+
+use super::{Nest, NestStream, OtherKey};
+use crate::origins::Origins;
+
+/// Times around the outer loop between two steps that are looked at: more are as if all of the data were shared.
+const MOST_OUTER: u64 = 1 << 20;
+
+/// Two instructions whose steps must stay in their order, or may have to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Dependence {
+    /// Key of the one that stores.
+    pub store: u32,
+    /// Key of the other.
+    pub other: u32,
+    /// That they must is known.
+    pub is_certain: bool,
+}
+
+/// What keeps a nest from another order, in which `others` are, too; by key, how far accesses reach.
+pub(super) fn across(
+    nest: &Nest,
+    others: &[OtherKey],
+    (extents, origins): (&[Range<u64>], &Origins),
+) -> Option<Dependence> {
+    let reach = |keys: &[u32]| {
+        let all = keys.iter().filter_map(|&key| extents.get(key as usize)).filter(|reach| !reach.is_empty());
+        all.fold(u64::MAX..0, |sum, reach| sum.start.min(reach.start)..sum.end.max(reach.end))
+    };
+    let overlap = |a: &[u32], b: &[u32]| {
+        let (a, b) = (reach(a), reach(b));
+        a.start < b.end && b.start < a.end
+    };
+    let stores = |of: &&NestStream| of.stream.kind.stores();
+    for store in nest.streams.iter().filter(stores) {
+        for other in nest.streams.iter().filter(|other| overlap(&store.keys, &other.keys)) {
+            let is_uniform = strides(&store.stream) == strides(&other.stream);
+            if !is_uniform || is_crossed(&store.stream, &other.stream, nest.times) {
+                return Some(Dependence { store: store.keys[0], other: other.keys[0], is_certain: is_uniform });
+            }
+        }
+    }
+    let is_own = |key: u32| {
+        let place = origins.of(key).place_in_source();
+        nest.streams.iter().any(|of| origins.of(of.keys[0]).place_in_source() == place)
+    };
+    let others: Vec<&OtherKey> = others.iter().filter(|other| !is_own(other.key)).collect();
+    for other in &others {
+        let with = |key: u32, stores: bool, keys: &[u32]| {
+            let store = if other.stores { Some((other.key, key)) } else { stores.then_some((key, other.key)) };
+            store.filter(|_| overlap(keys, &[other.key])).map(|(store, other)| Dependence {
+                store,
+                other,
+                is_certain: false,
+            })
+        };
+        let of_nest = nest.streams.iter().find_map(|of| with(of.keys[0], of.stream.kind.stores(), &of.keys));
+        let of_others =
+            || others.iter().filter(|of| of.key != other.key).find_map(|of| with(of.key, of.stores, &[of.key]));
+        if let Some(found) = of_nest.or_else(of_others) {
+            return Some(found);
+        }
+    }
+    None
+}
+
+fn strides(stream: &Stream) -> (i64, i64) {
+    (stream.inner_bytes, stream.outer_bytes)
+}
+
+/// Whether one of two that walk alike is, later in the outer loop and earlier in the inner one, at a byte that the other was at.
+fn is_crossed(one: &Stream, other: &Stream, times: Times) -> bool {
+    let (inner, outer) = (i128::from(times.inner), times.outer.min(MOST_OUTER));
+    let between = |from: &Stream, to: &Stream| {
+        let ahead = i128::from(to.start) - i128::from(from.start);
+        (1..i128::from(outer)).any(|later| {
+            let ahead = ahead + i128::from(to.outer_bytes) * later;
+            // Steps back whose distance keeps within the bytes of both accesses.
+            let (low, high) = (-i128::from(to.bytes), i128::from(from.bytes));
+            match i128::from(to.inner_bytes) {
+                0 => inner > 1 && low < ahead && ahead < high,
+                stride => {
+                    let nearest = ahead.div_euclid(stride);
+                    (nearest - 1..=nearest + 1)
+                        .filter(|back| (1..inner).contains(back))
+                        .any(|back| (low + 1..high).contains(&(ahead - stride * back)))
+                }
+            }
+        })
+    };
+    between(one, other) || between(other, one)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use slimline_simulate::access::AccessKind;
+    use slimline_simulate::locality::exchange::Turn;
+
+    use super::*;
+
+    fn stream(start: u64, inner_bytes: i64, outer_bytes: i64) -> Stream {
+        Stream { start, inner_bytes, outer_bytes, bytes: 8, kind: AccessKind::Store, turn: Turn::Inner }
+    }
+
+    #[test]
+    fn which_steps_cross_by_hand() {
+        let times = Times { inner: 10, outer: 10 };
+        // Rows of 800 bytes by columns: `a[i][j]` is made of what is one row above, and so many columns to the right.
+        let made_of = |columns: i64| {
+            let above = 10_000_u64.wrapping_add_signed(columns * 8 - 800);
+            is_crossed(&stream(10_000, 800, 8), &stream(above, 800, 8), times)
+        };
+        assert_eq!([-1, 0, 1, 9, 10].map(made_of), [false, false, true, true, false]);
+        // One sum for all of it; one for each time around the outer loop, and one for each step of the inner one.
+        let alone = |inner, outer| is_crossed(&stream(0, inner, outer), &stream(0, inner, outer), times);
+        assert_eq!([alone(0, 0), alone(0, 8), alone(8, 0), alone(0, 4)], [true, false, false, true]);
+    }
+
+    proptest! {
+        /// By looking at each two steps.
+        #[test]
+        fn all_pairs_of_steps_say_so(
+            (ahead, inner_bytes, outer_bytes) in (-60_i64..60, -20_i64..20, -20_i64..20),
+            (inner, outer) in (0_u64..6, 0_u64..6),
+        ) {
+            let start = 10_000_u64;
+            let (one, other) = (stream(start, inner_bytes, outer_bytes), stream(start.wrapping_add_signed(ahead), inner_bytes, outer_bytes));
+            let at = |of: &Stream, (outer, inner): (u64, u64)| {
+                of.start.cast_signed() + of.inner_bytes * inner.cast_signed() + of.outer_bytes * outer.cast_signed()
+            };
+            let steps: Vec<(u64, u64)> = (0..outer).flat_map(|outer| (0..inner).map(move |inner| (outer, inner))).collect();
+            let touch = |a: i64, b: i64| (a - b).abs() < 8;
+            let expected = steps.iter().any(|&first| steps.iter().any(|&then| {
+                let is_crossed = then.0 > first.0 && then.1 < first.1;
+                is_crossed && (touch(at(&one, first), at(&other, then)) || touch(at(&other, first), at(&one, then)))
+            }));
+            prop_assert_eq!(is_crossed(&one, &other, Times { inner, outer }), expected);
+        }
+    }
+}

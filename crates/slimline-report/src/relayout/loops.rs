@@ -1,0 +1,332 @@
+//! Loops of which other orders were tried.
+
+use std::collections::BTreeSet;
+
+use serde::Serialize;
+use slimline_analyze::origins::Origins;
+use slimline_analyze::relayout::Taken;
+use slimline_analyze::relayout::loops::source::LoopPair;
+use slimline_analyze::relayout::loops::{
+    Dependence, FoundNests, JudgedLoops, MeasuredNest, Nest, NestStream, TriedOrder, Withheld,
+};
+use slimline_simulate::access::AccessKind;
+use slimline_simulate::locality::exchange::{Order, Turn};
+
+use super::PredictedRow;
+use crate::full_trace::known;
+use crate::simulation::file_and_line;
+
+/// Loops of which other orders were tried.
+#[derive(Clone, Debug, Serialize)]
+pub struct LoopRow {
+    /// Where the access is that walks against the layout, as `file:line`; the file by its whole path where it is known.
+    pub at: Option<String>,
+    /// The function that it is in.
+    pub function: Option<String>,
+    /// Lines of that file where the outer and the inner loop begin, where the source is here and they are two `for` loops.
+    pub loop_lines: Option<[u32; 2]>,
+    /// Mean steps of the inner loop.
+    pub inner_times: u64,
+    /// Mean times around the outer one.
+    pub outer_times: u64,
+    /// Part of the program's time, as predicted.
+    pub share: f64,
+    /// Accesses of theirs.
+    pub accesses: u64,
+    /// What walks through what.
+    pub walks: Vec<LoopWalkRow>,
+    /// What is advised; none where they should be left alone.
+    pub advice: Option<AdvisedLoops>,
+    /// Why they should be left alone, in words.
+    pub reason: Option<String>,
+    /// All orders that were tried.
+    pub tried: Vec<TriedOrderRow>,
+}
+
+/// An instruction of the loops.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub struct LoopWalkRow {
+    /// What it accesses.
+    pub data: String,
+    /// `load`, `store` or `modify`.
+    pub kind: &'static str,
+    /// Its line, as `file:line`.
+    pub at: Option<String>,
+    /// From one step of the inner loop to the next; none where it is accessed once for each time around the outer one.
+    pub inner_bytes: Option<i64>,
+    /// From one time around the outer loop to the next.
+    pub outer_bytes: i64,
+}
+
+/// An order that is advised.
+#[derive(Clone, Debug, Serialize)]
+pub struct AdvisedLoops {
+    /// Which.
+    #[serde(flatten)]
+    pub order: TriedOrderRow,
+    /// In a sentence.
+    pub title: String,
+    /// With this change alone: what the nest takes by a replay of it, of what it takes of the accesses that were replayed.
+    pub predicted: PredictedRow,
+    /// What to mind.
+    pub cautions: Vec<String>,
+    /// The heads of the loops, where it is known how they are written.
+    pub code: Option<String>,
+    /// What to write where that is not known.
+    pub how: String,
+}
+
+/// An order that was tried.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct TriedOrderRow {
+    /// `interchange` or `tile`.
+    pub change: &'static str,
+    /// Steps of each side of a tile.
+    pub tile: Option<u64>,
+    /// Run time by that of the program as it is.
+    pub time_ratio: f64,
+}
+
+impl TriedOrderRow {
+    fn of(tried: &TriedOrder) -> Self {
+        let (change, tile) = match tried.order {
+            Order::Tiled(tile) => ("tile", Some(tile)),
+            Order::Now | Order::Exchanged => ("interchange", None),
+        };
+        Self { change, tile, time_ratio: tried.ratio.expected }
+    }
+
+    /// What it is, in words.
+    pub(crate) fn words(&self) -> String {
+        self.tile.map_or_else(|| self.change.to_owned(), |tile| format!("{} {tile}", self.change))
+    }
+}
+
+/// What of the source of some loops is known.
+#[derive(Clone, Debug, Default)]
+pub struct LoopSource {
+    /// The file of the access that walks against the layout, by its whole path where it is known.
+    pub file: Option<String>,
+    /// The loops; none where the source is not here, or they are written otherwise.
+    pub pair: Option<LoopPair>,
+    /// Structures of the same data for which a layout is advised.
+    pub relaid: Vec<String>,
+}
+
+/// What the rows are made of.
+#[derive(Clone, Copy, Debug)]
+pub struct LoopFacts<'a> {
+    /// What was tried, and what is known of its source.
+    pub judged: &'a [(JudgedLoops, LoopSource)],
+    /// All nests.
+    pub found: &'a FoundNests,
+    /// What they take.
+    pub measured: &'a [MeasuredNest],
+    /// What keys stand for.
+    pub origins: &'a Origins,
+}
+
+impl LoopFacts<'_> {
+    /// A row for each, most of the time first, as they are.
+    pub(super) fn rows(&self, before: &Taken) -> Vec<LoopRow> {
+        self.judged.iter().map(|(judged, source)| self.row(judged, source, before)).collect()
+    }
+
+    fn row(&self, judged: &JudgedLoops, source: &LoopSource, before: &Taken) -> LoopRow {
+        let nests: Vec<usize> = self.found.loops[judged.loops].nests.clone();
+        // That of which most is accessed speaks for all.
+        let most = nests.iter().copied().max_by_key(|&nest| self.measured[nest].accesses).unwrap_or_default();
+        let nest = &self.found.nests[most];
+        let leading = self.origins.of(nest.streams[nest.leading].keys[0]);
+        let (file, line) = file_and_line(self.origins.name(leading.line));
+        let file = source.file.clone().or(file);
+        let function = known(self.origins.name(leading.function));
+        let at = file.as_ref().zip(line).map(|(file, line)| format!("{file}:{line}"));
+        let place = Place { at: at.as_deref(), function: function.as_deref(), pair: source.pair.as_ref() };
+        let advice = judged.advised().map(|tried| {
+            let heads = source.pair.as_ref().and_then(|pair| pair.reordered(tried.order));
+            AdvisedLoops {
+                order: TriedOrderRow::of(tried),
+                title: place.title(tried.order),
+                predicted: PredictedRow::of(&tried.taken, before),
+                cautions: self.cautions(nest, source),
+                code: heads.map(|heads| nested(&heads)),
+                how: self.how(nest, tried.order),
+            }
+        });
+        LoopRow {
+            reason: advice.is_none().then(|| self.reason(judged)),
+            at,
+            function,
+            loop_lines: source.pair.as_ref().map(|pair| pair.lines),
+            inner_times: nest.times.inner,
+            outer_times: nest.times.outer,
+            share: judged.share,
+            accesses: judged.accesses,
+            walks: self.walks(nest),
+            advice,
+            tried: judged.tried.iter().map(TriedOrderRow::of).collect(),
+        }
+    }
+
+    /// What data is called, or where it is allocated.
+    fn data(&self, key: u32) -> String {
+        let origin = self.origins.of(key);
+        let data = self.origins.data().get(origin.data as usize);
+        let variable = known(self.origins.name(origin.variable));
+        let name = variable.or_else(|| data.and_then(|data| known(&data.name)));
+        let allocated = || {
+            let place = &data?.allocated_at;
+            (place.line > 0).then(|| format!("what {}:{} allocates", place.file, place.line))
+        };
+        name.or_else(allocated).unwrap_or_else(|| "data that is not known".to_owned())
+    }
+
+    fn line(&self, key: u32) -> String {
+        known(self.origins.name(self.origins.of(key).line)).unwrap_or_else(|| "a line that is not known".to_owned())
+    }
+
+    /// Each once, those against the layout first.
+    fn walks(&self, nest: &Nest) -> Vec<LoopWalkRow> {
+        let row = |of: &NestStream| LoopWalkRow {
+            data: self.data(of.keys[0]),
+            kind: match of.stream.kind {
+                AccessKind::Load | AccessKind::Fetch => "load",
+                AccessKind::Store => "store",
+                AccessKind::Modify => "modify",
+            },
+            at: known(self.origins.name(self.origins.of(of.keys[0]).line)),
+            inner_bytes: (of.stream.turn == Turn::Inner).then_some(of.stream.inner_bytes),
+            outer_bytes: of.stream.outer_bytes,
+        };
+        let all: BTreeSet<LoopWalkRow> = nest.streams.iter().map(row).collect();
+        let mut all: Vec<LoopWalkRow> = all.into_iter().collect();
+        all.sort_by_key(|row| std::cmp::Reverse(row.inner_bytes.map(i64::unsigned_abs)));
+        all
+    }
+
+    fn cautions(&self, nest: &Nest, source: &LoopSource) -> Vec<String> {
+        let stored = |turn| {
+            let of_it = nest.streams.iter().filter(move |of| of.stream.kind.stores() && of.stream.turn == turn);
+            let names: BTreeSet<String> = of_it.map(|of| self.data(of.keys[0])).collect();
+            names.into_iter().collect::<Vec<_>>().join(", ")
+        };
+        let (stored, sums) = (stored(Turn::Inner), stored(Turn::Outer));
+        let mut cautions = vec![match stored.as_str() {
+            "" => "what addresses show of dependences is of this run; the inner loop stores nothing".to_owned(),
+            stored => format!(
+                "of what it stores ({stored}) no step in this run needs another one to come first that then comes later"
+            ),
+        }];
+        cautions.push("what registers hold no trace shows: a sum is added up in another order then, and floating point rounds otherwise".to_owned());
+        if !sums.is_empty() {
+            cautions.push(format!(
+                "what is stored once for each time around the outer loop ({sums}) must then be set before the loops and added to in memory, as the replay has it"
+            ));
+        }
+        if source.pair.as_ref().is_some_and(|pair| !pair.is_perfect) {
+            cautions.push("what stands in the outer loop beside the inner one must go in front of both, into the inner one, or behind both".to_owned());
+        }
+        if !source.relaid.is_empty() {
+            cautions.push(format!(
+                "another layout is advised for the same data ({}): each is predicted without the other, and what they gain does not add up",
+                source.relaid.join(", ")
+            ));
+        }
+        cautions
+    }
+
+    /// What to write, in words.
+    fn how(&self, nest: &Nest, order: Order) -> String {
+        let leading = &nest.streams[nest.leading];
+        let data = self.data(leading.keys[0]);
+        match order {
+            Order::Tiled(tile) => format!(
+                "Go through both loops in squares of {tile} by {tile} steps: two more loops around them, each by {tile} steps."
+            ),
+            Order::Now | Order::Exchanged => format!(
+                "Put the loop that goes through {data} by {} bytes inside the one that goes by {} bytes.",
+                leading.stream.outer_bytes, leading.stream.inner_bytes
+            ),
+        }
+    }
+
+    fn reason(&self, judged: &JudgedLoops) -> String {
+        let percent = |part: f64| format!("{:.1} %", 100.0 * part);
+        let closest = judged.closest().map(|tried| (TriedOrderRow::of(tried).words(), tried.ratio.saved()));
+        let but = |why: String| match &closest {
+            Some((order, saved)) => format!("{order} would save {}, but {why}", percent(*saved)),
+            None => why,
+        };
+        match (&judged.withheld, &closest) {
+            (Some(Withheld::NotReplayed), _) => {
+                "gone through again by its strides it does not take what it took in the program".to_owned()
+            }
+            (Some(Withheld::Others(part)), _) => but(format!(
+                "{} of the accesses in them do not walk by strides, and what these cost then is not known",
+                percent(*part)
+            )),
+            (Some(Withheld::Beside), _) => {
+                but("another loop runs each time around the outer one: part them first".to_owned())
+            }
+            (Some(Withheld::Dependent(Dependence { store, other, is_certain })), _) => {
+                let [data, store, other] = [self.data(*store), self.line(*store), self.line(*other)];
+                but(match is_certain {
+                    true => format!("steps at {other} need what other steps store to {data} at {store} first"),
+                    false => format!(
+                        "{store} and {other} access the same data ({data}), of which one stores, not by the same strides"
+                    ),
+                })
+            }
+            (None, Some((order, saved))) if *saved < 0.0 => {
+                format!(
+                    "each of {} orders takes more time (the least, {order}: +{})",
+                    judged.tried.len(),
+                    percent(-saved)
+                )
+            }
+            (None, Some((order, saved))) => {
+                format!(
+                    "no order of {} saves 2 % of the time (the best, {order}: {})",
+                    judged.tried.len(),
+                    percent(*saved)
+                )
+            }
+            (None, None) => "they have no other order".to_owned(),
+        }
+    }
+}
+
+/// Where loops are.
+struct Place<'a> {
+    at: Option<&'a str>,
+    function: Option<&'a str>,
+    pair: Option<&'a LoopPair>,
+}
+
+impl Place<'_> {
+    fn title(&self, order: Order) -> String {
+        let file = |path: &str| path.rsplit('/').next().unwrap_or_default().to_owned();
+        let of = self.function.map_or_else(String::new, |function| format!(" of {function}"));
+        let loops = match (self.at, self.pair) {
+            (Some(at), Some(LoopPair { lines: [outer, inner], .. })) => {
+                let file = file(at.rsplit_once(':').map_or(at, |(file, _)| file));
+                match outer == inner {
+                    true => format!("the loops{of} at {file}:{outer}"),
+                    false => format!("the loops{of} at {file}:{outer} and {inner}"),
+                }
+            }
+            (Some(at), None) => format!("the two innermost loops{of} around {}", file(at)),
+            (None, _) => format!("the two innermost loops{of}"),
+        };
+        match order {
+            Order::Tiled(tile) => format!("Tile {loops} by {tile}"),
+            Order::Now | Order::Exchanged => format!("Exchange {loops}"),
+        }
+    }
+}
+
+/// Loops, each in the one before.
+fn nested(heads: &[String]) -> String {
+    (0..).zip(heads).map(|(depth, head)| format!("{}{head}\n", "    ".repeat(depth))).collect()
+}

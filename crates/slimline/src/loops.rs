@@ -1,0 +1,124 @@
+//! Loops in other orders, tried beside layouts of structures.
+
+use std::ops::Range;
+
+use anyhow::Context as _;
+use slimline_analyze::origins::Origins;
+use slimline_analyze::relayout::Taken;
+use slimline_analyze::relayout::loops::source::around;
+use slimline_analyze::relayout::loops::{
+    FoundNests, JudgedLoops, LEAST_SHARE, Measured, MeasuredNest, Measuring, find,
+};
+use slimline_report::relayout::{LoopFacts, LoopSource};
+use slimline_report::simulation::{AccessTrace, file_and_line};
+use slimline_simulate::extents::Extents;
+use slimline_simulate::locality::KeyWalks;
+use slimline_simulate::machine::Machine;
+use slimline_simulate::waiting::Waiting;
+
+use crate::sources::{text, traced_path};
+
+/// Loops whose orders are tried, at most.
+const MOST_LOOPS: usize = 4;
+
+/// How accesses go through memory, as a first pass tells.
+#[derive(Default)]
+pub(crate) struct Walks(KeyWalks);
+
+impl Walks {
+    /// Who takes them in.
+    pub(crate) fn taking(&mut self) -> Extents<'_> {
+        Extents::handing_on(&mut self.0)
+    }
+}
+
+/// Nests that were found, and what their keys stand for.
+pub(crate) struct LoopSearch<'a> {
+    found: FoundNests,
+    /// By key.
+    extents: Vec<Range<u64>>,
+    origins: &'a Origins,
+}
+
+/// Loops of which other orders were tried.
+pub(crate) struct TriedLoops<'a> {
+    search: &'a LoopSearch<'a>,
+    measured: Vec<MeasuredNest>,
+    judged: Vec<(JudgedLoops, LoopSource)>,
+}
+
+impl<'a> LoopSearch<'a> {
+    /// Of what a first pass told.
+    pub(crate) fn of((walks, extents): (Walks, Vec<Range<u64>>), machine: &Machine, origins: &'a Origins) -> Self {
+        let found = find(&walks.0.finish(), u64::from(machine.line_bytes()), origins);
+        Self { found, extents, origins }
+    }
+
+    /// Who measures nests in a second pass; none where there is none.
+    pub(crate) fn measuring(&self, waiting: Waiting) -> Option<Measuring> {
+        (!self.found.nests.is_empty()).then(|| Measuring::new(&self.found, waiting))
+    }
+
+    /// Tries other orders of the loops that take most of what the program takes.
+    ///
+    /// # Errors
+    /// The machine is none.
+    pub(crate) fn judge(
+        &'a self,
+        measuring: Option<Measuring>,
+        (machine, name): (&Machine, &str),
+        before: Taken,
+        trace: &AccessTrace,
+    ) -> anyhow::Result<TriedLoops<'a>> {
+        let Self { found, extents, origins } = self;
+        let measured = measuring.map(Measuring::finish).unwrap_or_default();
+        let all = Measured { found, nests: &measured, extents, before };
+        let mut shares: Vec<(usize, f64)> = match measured.is_empty() {
+            true => Vec::new(),
+            false => found.loops.iter().map(|loops| all.share(loops)).enumerate().collect(),
+        };
+        shares.retain(|(_, share)| *share >= LEAST_SHARE);
+        shares.sort_by(|a, b| b.1.total_cmp(&a.1));
+        let mut judged = Vec::new();
+        for (loops, _) in shares.into_iter().take(MOST_LOOPS) {
+            let of = all.judge(loops, machine, origins).with_context(|| format!("--machine {name}"))?;
+            let source = self.source(&of, trace);
+            judged.push((of, source));
+        }
+        Ok(TriedLoops { search: self, measured, judged })
+    }
+
+    /// The source of the access that walks against the layout.
+    fn source(&self, of: &JudgedLoops, trace: &AccessTrace) -> LoopSource {
+        let nest = self.found.loops[of.loops].nests.first().map(|&nest| &self.found.nests[nest]);
+        let line = nest.map(|nest| self.origins.of(nest.streams[nest.leading].keys[0]).line);
+        let (file, line) = file_and_line(line.map_or("", |line| self.origins.name(line)));
+        let path = file.and_then(|file| traced_path(&file, trace).ok()).filter(|path| path.is_absolute());
+        let pair = path.as_ref().zip(line).and_then(|(path, line)| around(&text(path)?, line));
+        LoopSource { file: path.map(|path| path.display().to_string()), pair, relaid: Vec::new() }
+    }
+}
+
+impl TriedLoops<'_> {
+    /// What a report is made of.
+    pub(crate) fn facts(&self) -> LoopFacts<'_> {
+        let Self { search, measured, judged } = self;
+        LoopFacts { judged, found: &search.found, measured, origins: search.origins }
+    }
+
+    /// Takes in which structures are advised to have another layout, and where their objects are.
+    pub(crate) fn note_relaid(&mut self, relaid: &[(String, Range<u64>)]) {
+        let Self { search, judged, .. } = self;
+        for (of, source) in judged {
+            let nests = search.found.loops[of.loops].nests.iter().map(|&nest| &search.found.nests[nest]);
+            let keys = nests.flat_map(|nest| nest.streams.iter().flat_map(|of| &of.keys));
+            let reached: Vec<&Range<u64>> = keys.filter_map(|&key| search.extents.get(key as usize)).collect();
+            for (structure, object) in relaid {
+                let is_reached = reached.iter().any(|reach| reach.start < object.end && object.start < reach.end);
+                if is_reached && !source.relaid.contains(structure) {
+                    source.relaid.push(structure.clone());
+                }
+            }
+        }
+    }
+}

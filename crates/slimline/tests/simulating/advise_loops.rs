@@ -1,0 +1,131 @@
+//! `slimline advise TRACE`: loops in other orders.
+
+use std::fs;
+
+use serde_json::{Value, json};
+
+use super::advise::{MACHINE, TRACE};
+use super::traced::{json as report_of, slimline, traced_so};
+
+/// Rows of two KiB, with a line between them so that no set of a cache gets all of a column, which are gone through as `LOOPS` say, four times over.
+const MATRICES: &str = r#"
+#include <stdlib.h>
+enum { N = 256 };
+double from[N][N + 8], to[N][N + 8], sums[N];
+__attribute__((noinline)) static void gone_through(void) {
+LOOPS
+}
+int main(void) {
+    for (int i = 0; i < N; i++)
+        for (int j = 0; j < N; j++) from[i][j] = to[i][j] = i + j;
+    for (int pass = 0; pass < 4; pass++) gone_through();
+    return to[3][4] > 1 && sums[5] > 1;
+}
+"#;
+
+/// What is said of loops, and where the trace is. Of two lines the loops begin in 6 and 7.
+fn advised(loops: &str, options: &[&str]) -> (Value, tempfile::TempDir) {
+    let directory = traced_so(&MATRICES.replace("LOOPS", loops), options);
+    fs::write(directory.path().join("small.toml"), MACHINE).unwrap();
+    let report = report_of(directory.path(), &[&["advise"], &TRACE[..]].concat());
+    (report["loops"].clone(), directory)
+}
+
+const TRANSPOSED: &str =
+    "    for (int i = 0; i < N; i++)\n        for (int j = 0; j < N; j++)\n            to[i][j] = from[j][i];";
+
+#[test]
+fn columns_are_gone_through_by_rows() {
+    let sums = "    for (int j = 0; j < N; j++) {\n        double sum = 0;\n        \
+                for (int i = 0; i < N; i++) sum += from[i][j];\n        sums[j] = sum;\n    }";
+    let (loops, _) = advised(sums, &[]);
+    let [row] = loops.as_array().unwrap().as_slice() else { panic!("{loops}") };
+    assert_eq!((&row["function"], &row["loop_lines"]), (&"gone_through".into(), &json!([6, 8])));
+    assert_eq!((&row["inner_times"], &row["outer_times"]), (&256.into(), &256.into()));
+    let sum =
+        json!({ "data": "sums", "kind": "store", "at": row["walks"][1]["at"], "inner_bytes": null, "outer_bytes": 8 });
+    assert_eq!((&row["walks"][0]["inner_bytes"], &row["walks"][1]), (&2112.into(), &sum));
+    let advice = &row["advice"];
+    assert_eq!((&advice["change"], &advice["tile"]), (&"interchange".into(), &Value::Null));
+    assert_eq!(advice["code"], "for (int i = 0; i < N; i++)\n    for (int j = 0; j < N; j++)\n");
+    // An eighth of the lines of the matrix, beside the loop that sets it: once 65536 accesses, of which an eighth are lines, for each matrix.
+    let lines = advice["predicted"]["memory_lines_ratio"].as_f64().unwrap();
+    assert!((0.15..0.25).contains(&lines), "{advice}");
+    let predicted = |what: &str| advice["predicted"][what].as_f64().unwrap();
+    let (low, expected, high) = (predicted("time_ratio_low"), predicted("time_ratio"), predicted("time_ratio_high"));
+    assert!(low <= expected && expected <= high && expected < 0.8, "{advice}");
+    let cautions = advice["cautions"].to_string();
+    assert!(cautions.contains("(sums) must then be set before the loops"), "{cautions}");
+}
+
+#[test]
+fn what_goes_both_ways_is_tiled() {
+    let (loops, directory) = advised(TRANSPOSED, &[]);
+    let row = &loops[0];
+    let advice = &row["advice"];
+    assert_eq!(advice["change"], "tile", "{row}");
+    let tile = advice["tile"].as_u64().unwrap();
+    let code = advice["code"].as_str().unwrap();
+    assert!(code.starts_with(&format!("for (int ii = 0; ii < N; ii += {tile})\n")), "{code}");
+    assert!(
+        row["tried"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .all(|tried| tried["change"] != "interchange" || tried["time_ratio"].as_f64().unwrap() > 0.97),
+        "{row}"
+    );
+    let text = slimline(directory.path(), &[&["advise"], &TRACE[..]].concat());
+    assert!(text.contains(&format!("\n  Tile the loops of gone_through at program.c:6 and 7 by {tile}\n")), "{text}");
+    assert!(text.contains("      for (int ii = 0; ii < N;"), "{text}");
+    assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
+    let page = slimline(directory.path(), &[&["advise"], &TRACE[..], &["--format", "html"]].concat());
+    assert!(page.contains("Tile the loops of gone_through") && page.contains("Loops in that order"), "{page}");
+}
+
+/// As it is compiled by itself, in vectors and unrolled.
+#[test]
+fn optimized_loops_are_seen_as_they_were_written() {
+    let optimized = ["-fvectorize", "-fslp-vectorize", "-funroll-loops"];
+    let source = MATRICES.replace("LOOPS", TRANSPOSED);
+    let directory = tempfile::tempdir().unwrap();
+    fs::write(directory.path().join("program.c"), source).unwrap();
+    fs::write(directory.path().join("small.toml"), MACHINE).unwrap();
+    slimline(directory.path(), &[&["cc", "-O2", "-g"], &optimized[..], &["-o", "program", "program.c"]].concat());
+    slimline(directory.path(), &["trace", "-o", "run.trace", "--", "./program"]);
+    let report = report_of(directory.path(), &[&["advise"], &TRACE[..]].concat());
+    assert_eq!(report["loops"][0]["advice"]["change"], "tile", "{}", report["loops"]);
+}
+
+#[test]
+fn loops_that_are_fine_are_left_alone() {
+    let copied =
+        "    for (int i = 0; i < N; i++)\n        for (int j = 0; j < N; j++)\n            to[i][j] += from[i][j];";
+    assert_eq!(advised(copied, &[]).0, json!([]));
+}
+
+/// Each element is made of the one above it and to its right.
+#[test]
+fn steps_that_need_each_other_keep_their_order() {
+    let skewed = "    for (int j = 1; j < N - 1; j++)\n        for (int i = 1; i < N; i++)\n            to[i][j] = to[i - 1][j + 1] + from[i][j];";
+    let (loops, directory) = advised(skewed, &[]);
+    let row = &loops[0];
+    assert_eq!(row["advice"], Value::Null, "{row}");
+    assert!(row["reason"].as_str().unwrap().contains("need what other steps store to to"), "{row}");
+    let text = slimline(directory.path(), &[&["advise"], &TRACE[..]].concat());
+    assert!(text.contains("\n  The loops around program.c:8 ("), "{text}");
+    // What is made of the one above it, and in its own column, does not mind.
+    let straight = skewed.replace("j + 1]", "j]");
+    let (loops, _) = advised(&straight, &[]);
+    assert_eq!(loops[0]["advice"]["change"], "interchange", "{loops}");
+}
+
+/// In place, what is stored by rows was loaded by columns.
+#[test]
+fn what_is_stored_by_other_strides_is_left_alone() {
+    let turned =
+        "    for (int i = 0; i < N; i++)\n        for (int j = 0; j < N; j++)\n            to[i][j] += to[j][i];";
+    let (loops, _) = advised(turned, &[]);
+    assert_eq!(loops[0]["advice"], Value::Null);
+    assert!(loops[0]["reason"].as_str().unwrap().contains("not by the same strides"), "{loops}");
+}
