@@ -8,6 +8,9 @@
 //! Bytes of a field move together. What one access covers may come apart: it is several accesses then, one for each stretch of memory
 //! that it becomes.
 
+mod links;
+
+use self::links::Links;
 use crate::access::{Access, AccessKind, Consumer, Located};
 use crate::relocated::is_object;
 
@@ -192,15 +195,14 @@ pub struct Relayout {
 pub struct Relaid<'a, C> {
     to: C,
     relayout: &'a Relayout,
-    /// By thread: the element that was found by its pointer last.
-    linked: Vec<Option<(u32, u64)>>,
+    links: Links,
     handed_on: Vec<Access>,
 }
 
 impl<'a, C: Consumer> Relaid<'a, C> {
     /// Has handed nothing on.
     pub fn new(to: C, relayout: &'a Relayout) -> Self {
-        Self { to, relayout, linked: Vec::new(), handed_on: Vec::new() }
+        Self { to, relayout, links: Links::default(), handed_on: Vec::new() }
     }
 
     /// Who took it all in.
@@ -221,11 +223,7 @@ impl<'a, C: Consumer> Relaid<'a, C> {
             None => self.handed_on.push(Access { key: structure_key(structure, false), ..*access }),
             Some(layout) => {
                 let bases = &self.relayout.bases[object.bases as usize..][..layout.bases()];
-                let thread = access.thread as usize;
-                if self.linked.len() <= thread {
-                    self.linked.resize(thread + 1, None);
-                }
-                let to = Moving { access, structure, layout, bases, linked: &mut self.linked[thread] };
+                let to = Moving { access, structure, layout, bases, links: &mut self.links };
                 to.hand_on(delta, &mut self.handed_on);
             }
         }
@@ -238,12 +236,12 @@ struct Moving<'a> {
     structure: u32,
     layout: &'a StructureLayout,
     bases: &'a [u64],
-    linked: &'a mut Option<(u32, u64)>,
+    links: &'a mut Links,
 }
 
 impl Moving<'_> {
     fn hand_on(self, delta: u64, handed_on: &mut Vec<Access>) {
-        let Self { access, structure, layout, bases, linked } = self;
+        let Self { access, structure, layout, bases, links } = self;
         let size = u64::from(layout.bytes.max(1));
         let (first, end) = (handed_on.len(), delta + u64::from(access.bytes.max(1)));
         let (mut at, mut index, mut offset) = (delta, delta / size, (delta % size) as u32);
@@ -277,11 +275,11 @@ impl Moving<'_> {
             let bytes = u64::from(field.from + field.bytes - from).min(end - at);
             if field.part > 0
                 && let Some(link_at) = layout.link_at
-                && linked.replace((access.key, index)) != Some((access.key, index))
+                && let Some(kind) = links.follow(access.thread, (access.key, index), access.kind)
             {
                 let address = bases[0] + index * u64::from(layout.parts[0].bytes) + u64::from(link_at);
                 let key = structure_key(structure, true);
-                handed_on.push(Access { address, key, bytes: 8, kind: AccessKind::Load, ..*access });
+                handed_on.push(Access { address, key, bytes: 8, kind, ..*access });
             }
             let Part { bytes: stride, lanes } = layout.parts[field.part as usize];
             let covered = (u64::from(from - field.from), bytes);
