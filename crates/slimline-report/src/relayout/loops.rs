@@ -213,9 +213,9 @@ impl LoopFacts<'_> {
         };
         let (stored, sums) = (stored(Turn::Inner), stored(Turn::Outer));
         let mut cautions = vec![match stored.as_str() {
-            "" => "what addresses show of dependences is of this run; the inner loop stores nothing".to_owned(),
+            "" => "the inner loop stores nothing, as far as addresses of this run show".to_owned(),
             stored => format!(
-                "of what it stores ({stored}) no step in this run needs another one to come first that then comes later"
+                "in this run no two steps change places of which the one stores what the other one loads or stores ({stored})"
             ),
         }];
         cautions.push("what registers hold no trace shows: a sum is added up in another order then, and floating point rounds otherwise".to_owned());

@@ -19,7 +19,7 @@ int main(void) {
     for (int i = 0; i < N; i++)
         for (int j = 0; j < N; j++) from[i][j] = to[i][j] = i + j;
     for (int pass = 0; pass < 4; pass++) gone_through();
-    return to[3][4] > 1 && sums[5] > 1;
+    return to[3][4] < 0 || sums[5] < 0;
 }
 "#;
 
@@ -67,14 +67,9 @@ fn what_goes_both_ways_is_tiled() {
     let tile = advice["tile"].as_u64().unwrap();
     let code = advice["code"].as_str().unwrap();
     assert!(code.starts_with(&format!("for (int ii = 0; ii < N; ii += {tile})\n")), "{code}");
-    assert!(
-        row["tried"]
-            .as_array()
-            .unwrap()
-            .iter()
-            .all(|tried| tried["change"] != "interchange" || tried["time_ratio"].as_f64().unwrap() > 0.97),
-        "{row}"
-    );
+    let time = |row: &Value| row["time_ratio"].as_f64().unwrap();
+    assert_eq!(row["tried"][0]["change"], "interchange", "{row}");
+    assert!(time(advice) < 0.7 * time(&row["tried"][0]), "{row}");
     let text = slimline(directory.path(), &[&["advise"], &TRACE[..]].concat());
     assert!(text.contains(&format!("\n  Tile the loops of gone_through at program.c:6 and 7 by {tile}\n")), "{text}");
     assert!(text.contains("      for (int ii = 0; ii < N;"), "{text}");

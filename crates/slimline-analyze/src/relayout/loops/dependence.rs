@@ -51,7 +51,7 @@ pub(super) fn across(
     }
     let is_own = |key: u32| {
         let place = origins.of(key).place_in_source();
-        nest.streams.iter().any(|of| origins.of(of.keys[0]).place_in_source() == place)
+        origins.of(key).column > 0 && nest.streams.iter().any(|of| origins.of(of.keys[0]).place_in_source() == place)
     };
     let others: Vec<&OtherKey> = others.iter().filter(|other| !is_own(other.key)).collect();
     for other in &others {
@@ -85,15 +85,14 @@ fn is_crossed(one: &Stream, other: &Stream, times: Times) -> bool {
         (1..i128::from(outer)).any(|later| {
             let ahead = ahead + i128::from(to.outer_bytes) * later;
             // Steps back whose distance keeps within the bytes of both accesses.
-            let (low, high) = (-i128::from(to.bytes), i128::from(from.bytes));
-            match i128::from(to.inner_bytes) {
-                0 => inner > 1 && low < ahead && ahead < high,
-                stride => {
-                    let nearest = ahead.div_euclid(stride);
-                    (nearest - 1..=nearest + 1)
-                        .filter(|back| (1..inner).contains(back))
-                        .any(|back| (low + 1..high).contains(&(ahead - stride * back)))
-                }
+            let (low, high) = (ahead - i128::from(from.bytes) + 1, ahead + i128::from(to.bytes) - 1);
+            let (stride, low, high) = match i128::from(to.inner_bytes) {
+                stride if stride < 0 => (-stride, -high, -low),
+                stride => (stride, low, high),
+            };
+            match stride {
+                0 => inner > 1 && low <= 0 && 0 <= high,
+                stride => (-(-low).div_euclid(stride)).max(1) <= high.div_euclid(stride).min(inner - 1),
             }
         })
     };
