@@ -43,7 +43,7 @@ const LEAST_SHARE: f64 = 0.03;
 /// Structures that are looked at, at most.
 const MOST_STRUCTURES: usize = 4;
 /// Accesses that each layout is tried on, at most, in windows over all of them.
-const MOST_TRIED: u64 = 1 << 25;
+const MOST_TRIED: u64 = 1 << 24;
 /// And those that the program as it is and what is advised are replayed on: some seconds of a run, a minute of ours.
 const MOST_REPLAYED: u64 = 1 << 27;
 /// Replays that run together at most: each has a machine of its own, whose memory grows with what is accessed.
