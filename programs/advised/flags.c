@@ -8,8 +8,8 @@
 struct task {
     uint64_t id;
 #ifdef ADVISED
-    uint8_t is_ready : 1, is_done : 1, is_blocked : 1, is_urgent : 1, is_batch : 1, is_traced : 1, is_pinned : 1, is_idle : 1;
-    uint8_t is_owned : 1;
+    bool is_ready : 1, is_done : 1, is_blocked : 1, is_urgent : 1, is_batch : 1, is_traced : 1, is_pinned : 1, is_idle : 1;
+    bool is_owned : 1;
 #else
     bool is_ready, is_done, is_blocked, is_urgent, is_batch, is_traced, is_pinned, is_idle, is_owned;
 #endif

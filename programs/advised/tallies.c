@@ -35,7 +35,7 @@ static void *look(void *argument)
 
 int main(int argc, char **argv)
 {
-    steps = argc > 1 ? atol(argv[1]) : 8000000;
+    steps = argc > 1 ? atol(argv[1]) : 20000000;
     pthread_t threads[THREADS];
     for (long thread = 0; thread < THREADS; thread++)
         if (pthread_create(&threads[thread], NULL, look, (void *)(intptr_t)thread))

@@ -161,7 +161,12 @@ fn line(form: Form, structure: &StructureShape, candidate: &Candidate, number: u
         if is_rust {
             return byte_of_bits(structure, candidate, number);
         }
-        let own = if few.is_signed { "int8_t" } else { "uint8_t" };
+        // What is stored to a truth is one whatever it was: it keeps its type.
+        let own = match few.range {
+            None => field.type_name.as_str(),
+            Some(_) if few.is_signed => "int8_t",
+            Some(_) => "uint8_t",
+        };
         return Some(form.field(own, &format!("{} : {}", field_name(field), few.bits)));
     }
     if candidate.types.indexed.contains(&number) {
@@ -323,9 +328,10 @@ fn usage(structure: &StructureShape, candidate: &Candidate, name: &str) -> Strin
 #[cfg(test)]
 mod tests {
     use super::super::candidates::tests::structure;
-    use super::super::candidates::{Objects, candidates};
+    use super::super::candidates::{Objects, Retyped, candidates};
     use super::super::visits::Visits;
     use super::*;
+    use crate::full_trace::held_values::FewBits;
     use crate::full_trace::values::Range;
 
     fn all(structure: &StructureShape, in_arrays: u64) -> Vec<(Change, String)> {
@@ -357,6 +363,64 @@ mod tests {
         );
         assert!(first(&all, Change::Align).contains("_Alignas(64) on its first member"));
         assert!(first(&all, Change::Pool).contains("chunks of many node, handed out one behind the other"));
+    }
+
+    /// Two truths, one number of three bits with a sign, and one of one.
+    fn flags(language: Language) -> StructureShape {
+        let mut shape = structure(16, &[("key", 8), ("a", 1), ("b", 1), ("c", 1), ("d", 1), ("note", 4)]);
+        shape.language = language;
+        let few = |bits, is_signed, range| Some(FewBits { bits, is_signed, range, storer: None });
+        let of = [
+            few(1, false, None),
+            few(1, false, None),
+            few(3, true, Some(Range::Signed(-1, 0))),
+            few(1, false, Some(Range::Unsigned(0, 1))),
+        ];
+        let names = ["u64", "bool", "bool", "i8", "u8", "[u8; 4]"];
+        shape.fields.iter_mut().zip(names).for_each(|(field, name)| field.type_name = name.to_owned());
+        shape.fields[1..5].iter_mut().zip(of).for_each(|(field, few)| field.few_bits = few);
+        shape
+    }
+
+    #[test]
+    fn definitions_have_bits() {
+        let mut shape = flags(Language::C);
+        let packed = Retyped { packed: vec![1, 2, 3, 4], ..Retyped::default() };
+        let visits =
+            Visits { accesses: 2000, in_arrays: 2000, most_elements: 100, ..Visits::of(&[(0b111_1111, 1000)]) };
+        let code = |shape: &StructureShape| {
+            let found = candidates(shape, &visits, Objects { count: 1, otherwise: 0 }).unwrap();
+            let bits = found.iter().find(|of| of.change == Change::BitFields).unwrap();
+            assert_eq!(bits.types, packed);
+            definitions(shape, bits)
+        };
+        // 8 and 9 bytes of which four are bits of one.
+        shape.fields[5].bytes = 5;
+        shape.fields[5].type_name = "char[5]".to_owned();
+        shape.bytes = 24;
+        shape.fields.push(FieldShape {
+            name: "end".to_owned(),
+            type_name: "char[2]".to_owned(),
+            offset: 17,
+            bytes: 2,
+            ..FieldShape::default()
+        });
+        let c = code(&shape);
+        assert!(
+            c.contains(
+                "    char end[2];\n    int8_t c : 3;\n    bool a : 1;\n    bool b : 1;\n    uint8_t d : 1;\n};\n"
+            ),
+            "{c}"
+        );
+        shape.language = Language::Rust;
+        let rust = code(&shape);
+        assert!(
+            rust.contains(
+                "    c_a_b_d: u8, // c: 3 from bit 0, a: 1 from bit 3, b: 1 from bit 4, d: 1 from bit 5\n}\n"
+            ),
+            "{rust}"
+        );
+        assert!(rust.contains("// bits: methods load and store them"), "{rust}");
     }
 
     /// Narrower fields in parts of elements.

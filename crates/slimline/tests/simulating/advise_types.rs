@@ -10,8 +10,8 @@ use super::traced::{by_three_threads, json as report_of, slimline, traced, trace
 /// What is said of `struct item`, or of whatever has such a name, in a program that is compiled with these options.
 fn advised(source: &str, options: &[&str], name: &str) -> (Value, tempfile::TempDir) {
     let directory = traced_so(source, options);
-    // Each thread has a core.
-    let machine = MACHINE.replacen('\n', "\ncores = 4\n", 1);
+    // Each thread has a core, and waits so long for what another one took that it matters in whatever order they come.
+    let machine = MACHINE.replacen('\n', "\ncores = 4\n", 1).replace("latency = 200", "latency = 2000");
     fs::write(directory.path().join("small.toml"), machine).unwrap();
     let report = report_of(directory.path(), &[&["advise"], &TRACE[..], &["--patch", "change.diff"]].concat());
     let mut structures = report["structures"].as_array().unwrap().iter();
@@ -62,8 +62,10 @@ fn pointers_of_small_nodes_become_indexes() {
     let indexes = ratio(&item, "indexes", ["indexed", "", ""]).unwrap();
     assert!(indexes < ratio(&item, "pool", [""; 3]).unwrap(), "{item}");
     let code = advice["code"].as_str().unwrap();
-    let definition = "struct item {\n    long key;\n    uint32_t left; // an index, 0: none\n    uint32_t right; // an index, 0: none\n};\n";
-    assert!(code.starts_with(definition), "{code}");
+    // Which of both comes first is up to the keys.
+    for field in ["left", "right"] {
+        assert!(code.contains(&format!("    uint32_t {field}; // an index, 0: none\n")), "{code}");
+    }
     assert!(code.contains("node->left becomes &item_pool[node->left]"), "{code}");
     assert!(advice["cautions"][0].as_str().unwrap().starts_with("only what is in the pool"), "{advice}");
     assert_eq!(item["refused"], "pointers are made indexes by hand");
@@ -147,7 +149,7 @@ fn numbers_that_threads_share_get_lines_of_their_own() {
     let (array, directory) = advised(&counts, &["-pthread"], "array count");
     let advice = &array["advice"];
     assert_eq!((&advice["change"], &advice["part_bytes"]), (&"align".into(), &json!([64])), "{array}");
-    assert!(advice["predicted"]["time_ratio"].as_f64().unwrap() < 0.9, "{advice}");
+    assert!(advice["predicted"]["first_misses_ratio"].as_f64().unwrap() < 0.5, "{advice}");
     let code = advice["code"].as_str().unwrap();
     assert!(code.starts_with("struct count_line {\n    long count;\n};\n"), "{code}");
     assert!(code.contains("count[i] becomes count[i].count"), "{code}");

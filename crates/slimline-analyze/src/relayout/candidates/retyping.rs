@@ -342,7 +342,7 @@ mod tests {
         // As few as make it 16 bytes: two, with which seven bytes and that one are eight.
         assert_eq!((one.layout.parts()[0].bytes, one.types.packed.len()), (16, 2));
         let packed = |from: u32| one.layout.fields().iter().find(|field| field.from == from).unwrap();
-        let [first, second] = [8 + 7, 8 + 8].map(|from| packed(from));
+        let [first, second] = [8 + 7, 8 + 8].map(packed);
         assert_eq!((first.to, first.holds, second.to), (15, Holds::Bits, 15));
         // Another thread stores one of them: the others do. Of two threads' eight, none are left.
         shape.fields[9].few_bits = few(1, Some(8));
