@@ -98,7 +98,7 @@ fn recorded_traces_are_compared() {
     let rows = json["shares"]["changed"].as_array().unwrap();
     let share = |field: &str, side: &str| {
         let row = rows.iter().find(|row| row["field"] == field).unwrap_or_else(|| panic!("{text}"));
-        row[side]["value"].as_f64().unwrap()
+        row[side]["share"].as_f64().unwrap()
     };
     // Each store to `x` has a load before it; each line of `x` and `mass` misses.
     for side in ["old", "new"] {
