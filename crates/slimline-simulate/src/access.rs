@@ -62,6 +62,9 @@ pub trait Consumer {
     /// Takes in what comes next, in its order.
     fn take(&mut self, accesses: &[Access]);
 
+    /// Is told of accesses that are left out. Most need not know.
+    fn skip(&mut self, _: &[Access]) {}
+
     /// Takes in where pages and threads are from now on. Once this was called, with nothing even, who needs to know takes
     /// nothing else for granted. Most don't.
     fn locate(&mut self, _: &Located<'_>) {}
@@ -71,6 +74,11 @@ impl<A: Consumer, B: Consumer> Consumer for (A, B) {
     fn take(&mut self, accesses: &[Access]) {
         self.0.take(accesses);
         self.1.take(accesses);
+    }
+
+    fn skip(&mut self, accesses: &[Access]) {
+        self.0.skip(accesses);
+        self.1.skip(accesses);
     }
 
     fn locate(&mut self, located: &Located<'_>) {
@@ -95,6 +103,10 @@ impl<C: Consumer + ?Sized> Consumer for &mut C {
         (**self).take(accesses);
     }
 
+    fn skip(&mut self, accesses: &[Access]) {
+        (**self).skip(accesses);
+    }
+
     fn locate(&mut self, located: &Located<'_>) {
         (**self).locate(located);
     }
@@ -103,6 +115,10 @@ impl<C: Consumer + ?Sized> Consumer for &mut C {
 impl<C: Consumer> Consumer for Vec<C> {
     fn take(&mut self, accesses: &[Access]) {
         self.iter_mut().for_each(|consumer| consumer.take(accesses));
+    }
+
+    fn skip(&mut self, accesses: &[Access]) {
+        self.iter_mut().for_each(|consumer| consumer.skip(accesses));
     }
 
     fn locate(&mut self, located: &Located<'_>) {

@@ -342,6 +342,10 @@ impl<C: Consumer> Consumer for Relaid<'_, C> {
         self.to.take(&self.handed_on);
     }
 
+    fn skip(&mut self, accesses: &[Access]) {
+        self.links.skip(accesses);
+    }
+
     /// Where pages are says nothing of where they would be: nobody is told.
     fn locate(&mut self, _: &Located<'_>) {}
 }

@@ -39,8 +39,9 @@ impl<C: Consumer> Consumer for Windows<C> {
             let at = self.seen % self.period;
             let (is_within, left) = if at < WINDOW { (true, WINDOW - at) } else { (false, self.period - at) };
             let (now, later) = rest.split_at(rest.len().min(usize::try_from(left).unwrap_or(usize::MAX)));
-            if is_within {
-                self.to.take(now);
+            match is_within {
+                true => self.to.take(now),
+                false => self.to.skip(now),
             }
             self.seen += now.len() as u64;
             rest = later;

@@ -2,7 +2,8 @@
 
 use rustc_hash::FxHashMap;
 
-use crate::access::AccessKind;
+use crate::access::{Access, AccessKind};
+use crate::relocated::is_object;
 
 /// An element: its object, and its place in it.
 type Element = (u32, u64);
@@ -15,9 +16,17 @@ pub(super) struct Links {
     /// Elements whose parts were reached: a bit for the first one of each object, and for others, by object.
     first: Vec<u64>,
     others: FxHashMap<u32, Vec<u64>>,
+    /// The first object that no access that was left out was to: objects have numbers in the order in which they are accessed first.
+    unskipped: u32,
 }
 
 impl Links {
+    /// What these accesses did with pointers is not seen.
+    pub(super) fn skip(&mut self, accesses: &[Access]) {
+        let objects = accesses.iter().map(|access| access.key).filter(|&key| is_object(key));
+        self.unskipped = objects.map(|object| object + 1).fold(self.unskipped, u32::max);
+    }
+
     /// What is done with the pointer before a thread accesses what it points to. It is in a register as long as it is that of one
     /// element. Who stores there before anything else was done made the element, and stores the pointer, too.
     pub(super) fn follow(&mut self, thread: u32, element: Element, kind: AccessKind) -> Option<AccessKind> {
@@ -28,7 +37,7 @@ impl Links {
         if self.last[thread].replace(element) == Some(element) {
             return None;
         }
-        let is_new = self.reach(element);
+        let is_new = self.reach(element) && element.0 >= self.unskipped;
         Some(if is_new && kind == AccessKind::Store { AccessKind::Store } else { AccessKind::Load })
     }
 
@@ -51,6 +60,16 @@ impl Links {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_was_left_out_may_have_made_it() {
+        let mut links = Links::default();
+        let access = |key| Access { address: 0, key, bytes: 8, thread: 0, kind: AccessKind::Load };
+        links.skip(&[access(4), access(7), access(crate::relocated::NO_OBJECT)]);
+        let store = AccessKind::Store;
+        assert_eq!(links.follow(0, (7, 0), store), Some(AccessKind::Load));
+        assert_eq!(links.follow(0, (8, 0), store), Some(store));
+    }
 
     #[test]
     fn who_stores_first_stores_the_pointer() {
