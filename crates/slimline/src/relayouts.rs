@@ -157,14 +157,17 @@ fn ties_of(
     searched.iter().map(of).collect()
 }
 
-fn objects_of(structured: &Structured, structure: u32) -> Objects {
-    let of_it = structured.objects.iter().flatten().filter(|of| of.structure == structure);
-    let mut objects = Objects { count: 0, otherwise: 0 };
-    for of in of_it {
-        objects.count += 1;
-        objects.otherwise += u64::from(of.filled == Filled::Otherwise);
+fn objects_of(structured: &Structured, (objects, origins): (&[Object], &[ObjectOrigin]), structure: u32) -> Objects {
+    let all = structured.objects.iter().zip(objects);
+    let of_it = all.filter_map(|(of, object)| Some((of.filter(|of| of.structure == structure)?, object)));
+    let mut found = Objects { count: 0, otherwise: 0, apart: 0 };
+    for (of, object) in of_it {
+        found.count += 1;
+        found.otherwise += u64::from(of.filled == Filled::Otherwise);
+        let is_static = origins.get(object.origin as usize).is_some_and(|origin| origin.is_static);
+        found.apart += u64::from(is_static || of.filled != Filled::One);
     }
-    objects
+    found
 }
 
 /// A trace whose structures are known, to be replayed.
@@ -272,7 +275,7 @@ impl<'a> Search<'a> {
                 structure,
                 share: share(&waited, structure, (to_it, replayed)),
                 accesses: to_it,
-                objects: objects_of(structured, structure),
+                objects: objects_of(structured, (&self.objects, &self.origins), structure),
                 untouchable: None,
                 tried: Vec::new(),
                 chosen: None,

@@ -217,7 +217,7 @@ mod tests {
         // 56 bytes, of which the 40 in the middle are cold: 24 with a pointer to them.
         let structure = structure(56, &[("key", 8), ("note", 40), ("next", 8)]);
         let visits = Visits { accesses: 2000, in_arrays: 0, most_elements: 1, ..Visits::of(&[(0b101, 1000)]) };
-        let found = candidates(&structure, &visits, Objects { count: 100, otherwise: 0 }).unwrap();
+        let found = candidates(&structure, &visits, Objects { count: 100, otherwise: 0, apart: 0 }).unwrap();
         let split = found.iter().find(|found| found.change == Change::HotCold).unwrap();
         let objects =
             [object(0x1000, 56), object(0x1040, 56), object(0x1000, 56), object(0x9000, 56), object(0x5000, 8)];
@@ -249,7 +249,7 @@ mod tests {
     fn what_is_between_objects_stays() {
         let structure = structure(56, &[("key", 8), ("note", 40), ("next", 8)]);
         let visits = Visits { accesses: 2000, in_arrays: 0, most_elements: 1, ..Visits::of(&[(0b101, 1000)]) };
-        let found = candidates(&structure, &visits, Objects { count: 100, otherwise: 0 }).unwrap();
+        let found = candidates(&structure, &visits, Objects { count: 100, otherwise: 0, apart: 0 }).unwrap();
         let split = found.iter().find(|found| found.change == Change::HotCold && !found.is_pool).unwrap();
         let objects =
             [object(0x1000, 56), object(0x1060, 56), object(0x7fff_0000_0000, 56), object(0x7fff_0000_0038, 64)];
@@ -270,7 +270,7 @@ mod tests {
         let mut structure = structure(12, &[("x", 8), ("y", 4)]);
         structure.is_columns = true;
         let visits = Visits { accesses: 200, in_arrays: 200, most_elements: 100, ..Visits::of(&[(0b11, 100)]) };
-        let found = candidates(&structure, &visits, Objects { count: 2, otherwise: 0 }).unwrap();
+        let found = candidates(&structure, &visits, Objects { count: 2, otherwise: 0, apart: 0 }).unwrap();
         let merged = found.iter().find(|found| found.change == Change::Merge).unwrap();
         let column = |field| Some(ObjectStructure { structure: 0, filled: Filled::Column(field), skipped: 0 });
         let objects = [object(0x9000, 400), object(0x1000, 800)];
@@ -296,11 +296,11 @@ mod tests {
         let mut structure = structure(24, &[("key", 8), ("count", 4), ("kind", 4), ("next", 8)]);
         structure.fields.iter_mut().for_each(|field| field.type_name = field.type_name.replace("long []", "int"));
         let visits = Visits { accesses: 2000, in_arrays: 0, most_elements: 1, ..Visits::of(&[(0b1111, 1000)]) };
-        let found = candidates(&structure, &visits, Objects { count: 100, otherwise: 0 }).unwrap();
+        let found = candidates(&structure, &visits, Objects { count: 100, otherwise: 0, apart: 0 }).unwrap();
         assert!(found.iter().all(|of| of.change != Change::Indexes), "20 bytes are 24 then, too");
         structure.fields.remove(2);
         structure.fields[2].offset = 16;
-        let found = candidates(&structure, &visits, Objects { count: 100, otherwise: 0 }).unwrap();
+        let found = candidates(&structure, &visits, Objects { count: 100, otherwise: 0, apart: 0 }).unwrap();
         let indexes = found.iter().find(|of| of.change == Change::Indexes).unwrap();
         let mut objects = [0x1000, 0x1020, 0x1000, 0x1020].map(|start| object(start, 24));
         objects[2].process = 1;
@@ -318,7 +318,7 @@ mod tests {
     fn what_has_no_room_is_said() {
         let structure = structure(16, &[("a", 8), ("b", 8)]);
         let visits = Visits { accesses: 1000, in_arrays: 1000, most_elements: 1000, ..Visits::of(&[(1, 1000)]) };
-        let found = candidates(&structure, &visits, Objects { count: 1, otherwise: 0 }).unwrap();
+        let found = candidates(&structure, &visits, Objects { count: 1, otherwise: 0, apart: 0 }).unwrap();
         let split = found.iter().find(|found| found.change == Change::Split).unwrap();
         let structured =
             Structured { structures: vec![structure], objects: vec![of(Filled::Array)], ..Structured::default() };

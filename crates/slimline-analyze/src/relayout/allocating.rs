@@ -47,7 +47,7 @@ mod tests {
     fn pools_take_less_and_parts_more() {
         let structure = structure(56, &[("key", 8), ("note", 40), ("next", 8)]);
         let visits = Visits { accesses: 2000, in_arrays: 0, most_elements: 1, ..Visits::of(&[(0b101, 1000)]) };
-        let found = candidates(&structure, &visits, Objects { count: 100, otherwise: 0 }).unwrap();
+        let found = candidates(&structure, &visits, Objects { count: 100, otherwise: 0, apart: 0 }).unwrap();
         let with = |change, is_pool| found.iter().find(|of| of.change == change && of.is_pool == is_pool).unwrap();
         let object =
             |origin, index| Object { process: 0, start: 0x1000, bytes: 56, sequence: 1, ordinal: 1, origin, index };

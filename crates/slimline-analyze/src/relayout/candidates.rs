@@ -173,6 +173,8 @@ pub struct Objects {
     pub count: u64,
     /// Of these, those whose elements are not told apart.
     pub otherwise: u64,
+    /// And those that are in no pool of single elements: variables, and arrays.
+    pub apart: u64,
 }
 
 /// Layouts of a structure, simplest first.
@@ -221,7 +223,8 @@ pub fn candidates(
     // Each layout with the types that fields have, and with other ones; elements of one array have numbers, and those of a pool.
     let have_numbers = elements.saturating_mul(ROOM.into()) < INDEXES;
     let in_one = have_numbers && are_in_arrays && objects.count == 1;
-    let in_pool = have_numbers && !are_in_arrays;
+    // A pointer to one that lies elsewhere has no number.
+    let in_pool = have_numbers && !are_in_arrays && objects.apart == 0;
     let mut each = |are_numbered: bool, layout: &dyn Fn(&Of<'_>) -> Option<Candidate>| {
         found.extend(layout(&of));
         found.extend(of.retyped(are_numbered, layout));
@@ -542,7 +545,7 @@ pub(super) mod tests {
         }
     }
 
-    pub(super) const MANY: Objects = Objects { count: 1000, otherwise: 0 };
+    pub(super) const MANY: Objects = Objects { count: 1000, otherwise: 0, apart: 0 };
 
     fn of_change(candidates: &[Candidate], change: Change) -> Vec<&Candidate> {
         candidates.iter().filter(|candidate| candidate.change == change).collect()
@@ -553,7 +556,7 @@ pub(super) mod tests {
     fn what_threads_take_from_each_other_gets_lines_of_its_own() {
         let one = structure(8, &[("count", 8)]);
         let counted = visits(&[(0b1, 4)], true);
-        let few = Objects { count: 4, otherwise: 0 };
+        let few = Objects { count: 4, otherwise: 0, apart: 0 };
         assert_eq!(candidates(&one, &counted, few), Err(Untouchable::OneField));
         let shared = counted.by_several();
         let found = candidates(&one, &shared, few).unwrap();
@@ -582,7 +585,7 @@ pub(super) mod tests {
         let structure = structure(32, &[("x", 8), ("y", 8), ("vx", 8), ("id", 8)]);
         // x and vx together, y sometimes with them, id once.
         let visits = visits(&[(0b101, 900), (0b111, 300), (0b1000, 1)], true);
-        let found = candidates(&structure, &visits, Objects { count: 1, otherwise: 0 }).unwrap();
+        let found = candidates(&structure, &visits, Objects { count: 1, otherwise: 0, apart: 0 }).unwrap();
         let splits: Vec<_> = of_change(&found, Change::Split).into_iter().map(|of| of.parts.clone()).collect();
         // y's affinity to x is 0.25.
         assert_eq!(splits, [vec![vec![0, 1, 2], vec![3]], vec![vec![0, 2], vec![1], vec![3]]]);
@@ -707,7 +710,7 @@ pub(super) mod tests {
         });
         structure.fields[2].narrower = None;
         let visits = visits(&[(0b011, 900), (0b100, 90)], true);
-        let found = candidates(&structure, &visits, Objects { count: 1, otherwise: 0 }).unwrap();
+        let found = candidates(&structure, &visits, Objects { count: 1, otherwise: 0, apart: 0 }).unwrap();
         let sizes = |change| {
             let of = of_change(&found, change).into_iter();
             of.map(|of| of.layout.parts().iter().map(|part| part.bytes).collect::<Vec<_>>()).collect::<Vec<_>>()
@@ -730,7 +733,7 @@ pub(super) mod tests {
         let is_parted = |of: &Candidate| matches!(of.change, Change::Split | Change::ArrayOfEach | Change::Blocks);
         for (hold, parted) in [(Hold::AsOne, true), (Hold::WithAll, false)] {
             structure.fields[0].hold = hold;
-            let found = candidates(&structure, &visits, Objects { count: 1, otherwise: 0 }).unwrap();
+            let found = candidates(&structure, &visits, Objects { count: 1, otherwise: 0, apart: 0 }).unwrap();
             assert_eq!(of_change(&found, Change::Reorder)[0].parts[0][0], 0);
             assert_eq!(found.iter().any(is_parted), parted);
         }
@@ -743,8 +746,8 @@ pub(super) mod tests {
         let why = |structure: &StructureShape, objects| candidates(structure, &visits, objects).unwrap_err();
         assert_eq!(why(&StructureShape { is_foreign: true, ..two.clone() }, MANY), Untouchable::Foreign);
         assert_eq!(why(&one, MANY), Untouchable::OneField);
-        assert_eq!(why(&two, Objects { count: 2, otherwise: 0 }), Untouchable::Few);
-        assert_eq!(why(&two, Objects { count: 100, otherwise: 2 }), Untouchable::Otherwise);
+        assert_eq!(why(&two, Objects { count: 2, otherwise: 0, apart: 0 }), Untouchable::Few);
+        assert_eq!(why(&two, Objects { count: 100, otherwise: 2, apart: 0 }), Untouchable::Otherwise);
         assert_eq!(why(&StructureShape { bytes: 15, ..two.clone() }, MANY), Untouchable::BeyondItsEnd);
     }
 }

@@ -337,7 +337,7 @@ mod tests {
     fn all(structure: &StructureShape, in_arrays: u64) -> Vec<(Change, String)> {
         let visits =
             Visits { accesses: 2000, in_arrays, most_elements: 100, ..Visits::of(&[(0b101, 1000), (0b010, 1)]) };
-        let found = candidates(structure, &visits, Objects { count: 100, otherwise: 0 }).unwrap();
+        let found = candidates(structure, &visits, Objects { count: 100, otherwise: 0, apart: 0 }).unwrap();
         found.iter().map(|of| (of.change, definitions(structure, of))).collect()
     }
 
@@ -389,7 +389,7 @@ mod tests {
         let visits =
             Visits { accesses: 2000, in_arrays: 2000, most_elements: 100, ..Visits::of(&[(0b111_1111, 1000)]) };
         let code = |shape: &StructureShape| {
-            let found = candidates(shape, &visits, Objects { count: 1, otherwise: 0 }).unwrap();
+            let found = candidates(shape, &visits, Objects { count: 1, otherwise: 0, apart: 0 }).unwrap();
             let bits = found.iter().find(|of| of.change == Change::BitFields).unwrap();
             assert_eq!(bits.types, packed);
             definitions(shape, bits)
@@ -433,7 +433,7 @@ mod tests {
                 Some(Narrower { bytes: 2, number: Number::Signed, range: Range::Signed(-1, 9) });
         }
         let visits = Visits { accesses: 2000, most_elements: 100, ..Visits::of(&[(0b11011, 1000), (0b100, 1)]) };
-        let found = candidates(&shape, &visits, Objects { count: 100, otherwise: 0 }).unwrap();
+        let found = candidates(&shape, &visits, Objects { count: 100, otherwise: 0, apart: 0 }).unwrap();
         let hot_cold = found.iter().find(|of| of.change == Change::HotCold && !of.types.narrowed.is_empty()).unwrap();
         let code = definitions(&shape, hot_cold);
         assert!(

@@ -97,7 +97,7 @@ mod tests {
                 Some(Narrower { bytes: 2, number: Number::Signed, range: Range::Signed(0, 9) });
         }
         let visits = Visits { accesses: 100, ..Visits::of(&[(0b10_1011, 1000), (0b01_0100, 1)]) };
-        let found = candidates(&shape, &visits, Objects { count: 100, otherwise: 0 }).unwrap();
+        let found = candidates(&shape, &visits, Objects { count: 100, otherwise: 0, apart: 0 }).unwrap();
         let hot_cold = |is_combined: bool, is_pool: bool| {
             let is_it = |of: &&Candidate| {
                 of.change == Change::HotCold && of.is_pool == is_pool && of.is_combined() == is_combined
@@ -120,7 +120,7 @@ mod tests {
 
     #[test]
     fn what_all_of_the_program_does_not_confirm_is_not_advised() {
-        let objects = Objects { count: 100, otherwise: 0 };
+        let objects = Objects { count: 100, otherwise: 0, apart: 0 };
         let mut searched = Searched {
             structure: 0,
             share: 0.5,

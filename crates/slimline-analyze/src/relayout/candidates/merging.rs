@@ -79,7 +79,7 @@ mod tests {
         let mut structure = StructureShape { is_columns: true, ..structure(36, &fields) };
         let used = visits(&[(0b0_0111, 800), (0b1_0111, 200), (0b0_1000, 500)], true);
         let of = |structure: &StructureShape| -> Vec<_> {
-            let found = candidates(structure, &used, Objects { count: 5, otherwise: 0 }).unwrap();
+            let found = candidates(structure, &used, Objects { count: 5, otherwise: 0, apart: 0 }).unwrap();
             let sizes = |of: &Candidate| of.layout.parts().iter().map(|part| part.bytes).collect::<Vec<_>>();
             assert!(found.iter().all(|of| of.change == Change::Merge));
             found.iter().map(|of| (of.parts.clone(), sizes(of), of.align)).collect()

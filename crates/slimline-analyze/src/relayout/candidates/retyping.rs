@@ -257,7 +257,7 @@ mod tests {
         let narrow = Retyped { narrowed: vec![0], ..both.clone() };
         assert_eq!(indexes(&shape, MANY), [(16, both, true), (12, narrow, true)]);
         // Four times as many have no number in four bytes.
-        let count = |count| Objects { count, otherwise: 0 };
+        let count = |count| Objects { count, otherwise: 0, apart: 0 };
         assert_eq!(indexes(&shape, count((1 << 30) - 1)).len(), 2);
         assert_eq!(indexes(&shape, count(1 << 30)), []);
         // One pointer less saves nothing, and where one alone does the other one stays.
@@ -281,9 +281,18 @@ mod tests {
     #[test]
     fn one_array_has_indexes_and_several_have_none() {
         let used = visits(&[(0b111, 1000)], true);
-        let found = |count| candidates(&tree(), &used, Objects { count, otherwise: 0 }).unwrap();
+        let found = |count| candidates(&tree(), &used, Objects { count, otherwise: 0, apart: 0 }).unwrap();
         assert_eq!(of(&found(1), Change::Indexes).iter().map(|of| (of.0, of.2)).collect::<Vec<_>>(), [(16, false)]);
         assert_eq!(of(&found(2), Change::Indexes), []);
+    }
+
+    /// As the leaf that all of a tree's ends point to often is.
+    #[test]
+    fn where_one_is_a_variable_nodes_have_no_numbers() {
+        let used = visits(&[(0b111, 1000)], false);
+        let found = |apart| candidates(&tree(), &used, Objects { count: 1000, otherwise: 0, apart }).unwrap();
+        assert!(!of(&found(0), Change::Indexes).is_empty());
+        assert_eq!(of(&found(1), Change::Indexes), []);
     }
 
     #[test]
@@ -335,7 +344,7 @@ mod tests {
         });
         let used = visits(&[(0b11, 1000)], true);
         let bits = |shape: &StructureShape| {
-            let found = candidates(shape, &used, Objects { count: 1, otherwise: 0 }).unwrap();
+            let found = candidates(shape, &used, Objects { count: 1, otherwise: 0, apart: 0 }).unwrap();
             found.into_iter().filter(|of| of.change == Change::BitFields).collect::<Vec<_>>()
         };
         let [one] = bits(&shape).try_into().unwrap();
@@ -367,7 +376,8 @@ mod tests {
             field.few_bits = few(4, None);
         });
         let found =
-            candidates(&shape, &visits(&[(0b1_1111_1111, 9)], true), Objects { count: 1, otherwise: 0 }).unwrap();
+            candidates(&shape, &visits(&[(0b1_1111_1111, 9)], true), Objects { count: 1, otherwise: 0, apart: 0 })
+                .unwrap();
         let narrow = of(&found, Change::Shrink)[0].0;
         let bits = of(&found, Change::BitFields).swap_remove(0);
         // Two of four bits each in a byte; the ninth has one of its own.
