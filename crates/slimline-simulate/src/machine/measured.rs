@@ -68,7 +68,7 @@ pub struct Measured {
 }
 
 impl Machine {
-    /// This machine as it is now, by loads on the core that runs this; takes a second or two. Its latencies, those of caches of
+    /// This machine as it is now, by loads on the core that runs this; takes some seconds. Its latencies, those of caches of
     /// data and of one memory, are in cycles of this core's clock while it loads.
     ///
     /// # Errors
