@@ -1,11 +1,13 @@
 //! `cargo xtask bench advice`: what `slimline advise TRACE` predicts, beside what the same change by hand gains.
 
+mod patched;
+
 use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context as _, Result, bail};
-use sample_programs::{Language, Program};
+use sample_programs::Language;
 use serde::Deserialize;
 
 use crate::compilers::Compilers;
@@ -27,8 +29,8 @@ struct Case {
     change: &'static str,
     first: &'static [&'static str],
     is_pool: bool,
-    /// Whether fields have narrower types beside that.
-    is_narrowed: bool,
+    /// Which other types fields have, as `tried` has them.
+    types: &'static [&'static str],
     /// Steps of a tile's sides; 0 where loops are not tiled.
     tile: u64,
     /// For its trace: whether values are told.
@@ -45,7 +47,7 @@ const fn case(name: &'static str, source: &'static str, structure: &'static str)
         change: "split",
         first: &[],
         is_pool: false,
-        is_narrowed: false,
+        types: &[],
         tile: 0,
         flags: "-O2 -g",
         arguments: &[],
@@ -95,7 +97,7 @@ const CASES: &[Case] = &[
     Case { change: "pool", is_pool: true, ..case("pooled", "advised/pooled.c", "edge") },
     Case {
         change: "shrink",
-        is_narrowed: true,
+        types: &["narrowed"],
         flags: WITH_VALUES,
         ..case("counters", "advised/counters.c", "counter")
     },
@@ -103,11 +105,19 @@ const CASES: &[Case] = &[
         change: "hot_cold_split",
         first: &["key", "packets", "bytes", "errors", "kind", "retries", "state", "next"],
         is_pool: true,
-        is_narrowed: true,
+        types: &["narrowed"],
         flags: WITH_VALUES,
         ..case("flows", "advised/flows.c", "flow")
     },
     Case { change: "merge", first: &["x", "y", "z"], ..case("gather", "advised/gather.c", "x, y, z, neighbors") },
+    Case { change: "indexes", is_pool: true, types: &["indexed"], ..case("indexed", "advised/indexed.c", "node") },
+    Case {
+        change: "bit_fields",
+        types: &["bit_fields"],
+        flags: WITH_VALUES,
+        ..case("flags", "advised/flags.c", "task")
+    },
+    Case { change: "align", ..case("tallies", "advised/tallies.c", "array found") },
     Case { change: LARGE_PAGES, ..case("counters_large_pages", "advised/counters.c", "counter") },
     Case { first: &["key"], ..case("probing", "advised/probing.c", "slot") },
     Case { first: &["price", "quantity", "id"], ..case("orders", "advised/orders.cpp", "Order") },
@@ -134,8 +144,28 @@ const TILE: &str = "tile";
 #[derive(Deserialize)]
 struct Advised {
     structures: Vec<Structure>,
+    together: Option<Predicted>,
     loops: Vec<Loops>,
     large_pages: Option<LargePages>,
+    patch: Option<Patch>,
+}
+
+impl Advised {
+    fn of(slimline: &Slimline, trace: &Path, options: &[&str]) -> Result<Self> {
+        let (_, output) = timed(slimline.analysis("advise", trace, &[&["--format", "json"], options].concat()))?;
+        serde_json::from_slice(&output.stdout).context("what `slimline advise` printed")
+    }
+}
+
+#[derive(Deserialize)]
+struct Patch {
+    directory: PathBuf,
+    structures: Vec<Patched>,
+}
+
+#[derive(Deserialize)]
+struct Patched {
+    refused: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -179,7 +209,7 @@ struct Advice {
     predicted: Predicted,
 }
 
-#[derive(Deserialize)]
+#[derive(Clone, Copy, Deserialize)]
 struct Predicted {
     time_ratio: f64,
     time_ratio_low: f64,
@@ -198,13 +228,15 @@ struct Layout {
     change: String,
     parts: Vec<Vec<String>>,
     narrowed: Vec<String>,
+    indexed: Vec<String>,
+    bit_fields: Vec<String>,
     is_pool: bool,
 }
 
 impl Case {
-    fn program(&self, source: &str) -> Program {
+    fn program(&self, source: &str) -> sample_programs::Program {
         let language = if source.ends_with(".cpp") { Language::Cpp } else { Language::C };
-        Program { name: self.name.to_owned(), language, source: root().join("programs").join(source) }
+        sample_programs::Program { name: self.name.to_owned(), language, source: root().join("programs").join(source) }
     }
 
     /// As it is, and as changed by hand, by these compilers.
@@ -221,8 +253,12 @@ impl Case {
     fn is_by_hand(&self, layout: &Layout) -> bool {
         let first: BTreeSet<&str> = layout.parts.first().into_iter().flatten().map(String::as_str).collect();
         let has_first = self.first.is_empty() || first == self.first.iter().copied().collect();
-        let is_narrowed = !layout.narrowed.is_empty();
-        layout.change == self.change && (layout.is_pool, is_narrowed) == (self.is_pool, self.is_narrowed) && has_first
+        let types = [("narrowed", &layout.narrowed), ("indexed", &layout.indexed), ("bit_fields", &layout.bit_fields)];
+        let types = types.into_iter().filter(|(_, fields)| !fields.is_empty()).map(|(name, _)| name);
+        layout.change == self.change
+            && layout.is_pool == self.is_pool
+            && types.eq(self.types.iter().copied())
+            && has_first
     }
 
     fn command(&self, executable: &PathBuf) -> Command {
@@ -237,6 +273,25 @@ impl Case {
             command.env(BY_MALLOC.0, BY_MALLOC.1);
         }
         command
+    }
+
+    /// Traces it, and runs it as it is and as changed by hand.
+    fn row(&self, slimline: &Slimline, machine: &str, runs: usize) -> Result<Row> {
+        let traced = slimline.compilers()?.build(&self.program(self.source), self.flags, "traced")?;
+        let trace = slimline.session(self.name);
+        timed(slimline.trace(&self.command(&traced), &["-o".as_ref(), trace.as_os_str()]))?;
+        let advised = Advised::of(slimline, &trace, &["--machine", machine])?;
+        std::fs::remove_dir_all(&trace)?;
+        let (predicted, advice) = self.predicted(&advised)?;
+        let [before, after] = self.build(&Compilers::clang())?;
+        let pair = Pair::measure(runs, || Ok(self.command(&before)), || Ok(self.changed(&after)))?;
+        Ok(Row {
+            name: self.name,
+            change: self.change.replace('_', " "),
+            predicted,
+            measured: pair.wall_ratio().median,
+            advised: advice.map(|(what, of)| (what.replace('_', " "), *of)),
+        })
     }
 
     /// What is predicted for what was done by hand; and what is advised, with the prediction for that.
@@ -278,50 +333,109 @@ const WITHIN: f64 = 1.5;
 /// A measured ratio that differs from 1 by less than this has no sign.
 const NOISE: f64 = 0.03;
 
-/// Prints a Markdown table; whether all signs are right, and two of three ratios within [`WITHIN`].
-pub(crate) fn run(runs: usize, only: &[String]) -> Result<bool> {
+/// The machine that predicts all rows, as `--machine` takes it, and what to say of it. It is measured once, as what there is to be had
+/// changes; of several memories one core measures none, so that there is what the kernel tells.
+fn machine(slimline: &Slimline) -> Result<(String, String)> {
+    let output = slimline.command("machine").arg("measured").output()?;
+    if !output.status.success() {
+        return Ok(("host".to_owned(), "host".to_owned()));
+    }
+    let path = slimline.session("measured").with_extension("toml").display().to_string();
+    std::fs::write(&path, output.stdout)?;
+    let told = String::from_utf8_lossy(&output.stderr);
+    Ok((path, told.trim().trim_start_matches("slimline: ").to_owned()))
+}
+
+/// What was predicted of a program, and what came of it.
+struct Row {
+    name: &'static str,
+    change: String,
+    predicted: f64,
+    measured: f64,
+    /// What is advised, and its prediction.
+    advised: Option<(String, Predicted)>,
+}
+
+impl Row {
+    fn off(&self) -> f64 {
+        self.predicted / self.measured
+    }
+
+    fn is_near(&self) -> bool {
+        (1.0 / WITHIN..WITHIN).contains(&self.off())
+    }
+
+    fn is_wrong(&self) -> bool {
+        (self.predicted < 1.0) != (self.measured < 1.0)
+            && (self.measured - 1.0).abs() > NOISE
+            && (self.predicted - 1.0).abs() > 0.005
+    }
+
+    fn print(&self) {
+        let Self { name, change, predicted, measured, advised } = self;
+        let [what, ratio, range] = match advised {
+            Some((what, of)) => [
+                what.clone(),
+                format!("{:.2}", of.time_ratio),
+                format!("{:.2}–{:.2}", of.time_ratio_low, of.time_ratio_high),
+            ],
+            None => ["–"; 3].map(str::to_owned),
+        };
+        let off = self.off();
+        println!("| {name} | {change} | {predicted:.2} | {measured:.2} | {off:.2} | {what} | {ratio} | {range} |");
+    }
+}
+
+/// How a program is changed.
+enum Program {
+    ByHand(&'static Case),
+    Patched(&'static patched::Program),
+}
+
+impl Program {
+    fn name(&self) -> &str {
+        match self {
+            Self::ByHand(case) => case.name,
+            Self::Patched(program) => program.name,
+        }
+    }
+}
+
+/// Prints a Markdown table; whether all signs are right, and two of three ratios within [`WITHIN`]. Programs of LLVM's test-suite are
+/// there if its directory is.
+pub(crate) fn run(runs: usize, suite: Option<&Path>, only: &[String]) -> Result<bool> {
     setup::install(setup::TRACING)?;
     let slimline = Slimline::build()?;
-    // One core measures one memory; of several there is what the kernel tells.
-    let is_measured = slimline.command("machine").arg("measured").output()?.status.success();
-    let machine = if is_measured { "measured" } else { "host" };
+    let mut programs: Vec<Program> = CASES.iter().map(Program::ByHand).collect();
+    match suite {
+        Some(_) => programs.extend(patched::PROGRAMS.iter().map(Program::Patched)),
+        None => println!("Without programs of LLVM's test-suite, which --llvm-test-suite DIR would add.\n"),
+    }
+    let programs = select(programs, Program::name, only)?;
+    let (machine, told) = machine(&slimline)?;
     println!(
-        "Predicted by --machine {machine}.\n\n| program | by hand | predicted | measured | predicted by measured | advised | its prediction | from–to |\n\
+        "Predicted by --machine {told}.\n\n| program | change | predicted | measured | predicted by measured | advised | its prediction | from–to |\n\
          | --- | --- | ---: | ---: | ---: | --- | ---: | ---: |"
     );
-    let (mut wrong, mut near, mut all) = (Vec::new(), 0, 0);
-    for case in select(CASES.iter().collect(), |case| case.name, only)? {
-        let traced = slimline.compilers()?.build(&case.program(case.source), case.flags, "traced")?;
-        let trace = slimline.session(case.name);
-        timed(slimline.trace(&case.command(&traced), &["-o".as_ref(), trace.as_os_str()]))?;
-        let (_, output) = timed(slimline.analysis("advise", &trace, &["--machine", machine, "--format", "json"]))?;
-        let advised: Advised = serde_json::from_slice(&output.stdout).context("what `slimline advise` printed")?;
-        std::fs::remove_dir_all(&trace)?;
-        let (predicted, advice) = case.predicted(&advised)?;
-        let [before, after] = case.build(&Compilers::clang())?;
-        let pair = Pair::measure(runs, || Ok(case.command(&before)), || Ok(case.changed(&after)))?;
-        let measured = pair.wall_ratio().median;
-        let off = predicted / measured;
-        all += 1;
-        near += usize::from((1.0 / WITHIN..WITHIN).contains(&off));
-        if (predicted < 1.0) != (measured < 1.0) && (measured - 1.0).abs() > NOISE && (predicted - 1.0).abs() > 0.005 {
-            wrong.push(case.name);
-        }
-        println!(
-            "| {} | {} | {predicted:.2} | {measured:.2} | {off:.2} | {} | {} | {} |",
-            case.name,
-            case.change.replace('_', " "),
-            advice.map_or("–".to_owned(), |(change, _)| change.replace('_', " ")),
-            advice.map_or("–".to_owned(), |(_, of)| format!("{:.2}", of.time_ratio)),
-            advice.map_or("–".to_owned(), |(_, of)| format!("{:.2}–{:.2}", of.time_ratio_low, of.time_ratio_high)),
-        );
+    let mut rows = Vec::new();
+    for program in programs {
+        let row = match (program, suite) {
+            (Program::Patched(program), Some(suite)) => program.row(&slimline, &machine, suite, runs)?,
+            (Program::ByHand(case), _) => case.row(&slimline, &machine, runs)?,
+            (Program::Patched(_), None) => continue,
+        };
+        row.print();
+        rows.push(row);
     }
+    let near = rows.iter().filter(|row| row.is_near()).count();
+    let wrong: Vec<&str> = rows.iter().filter(|row| row.is_wrong()).map(|row| row.name).collect();
     println!(
-        "\n{near} of {all} within a factor of {WITHIN}; wrong signs: {}",
+        "\n{near} of {} within a factor of {WITHIN}; wrong signs: {}",
+        rows.len(),
         match wrong.as_slice() {
             [] => "none".to_owned(),
             wrong => wrong.join(" "),
         }
     );
-    Ok(wrong.is_empty() && near * 3 >= all * 2)
+    Ok(wrong.is_empty() && near * 3 >= rows.len() * 2)
 }

@@ -156,6 +156,9 @@ enum Bench {
         /// Pairs of runs of each program.
         #[arg(long, default_value_t = 7)]
         runs: usize,
+        /// A copy of llvm/llvm-test-suite, some of whose programs are changed by `--patch` then.
+        #[arg(long, value_name = "DIR")]
+        llvm_test_suite: Option<PathBuf>,
         /// Only these programs.
         only: Vec<String>,
     },
@@ -231,7 +234,9 @@ fn run(task: Task) -> Result<bool> {
         Task::Bench(Bench::Simulate { runs, only }) => simulate_speed::run(runs, &only),
         Task::Bench(Bench::Split { runs, only }) => split::run(runs, &only),
         Task::Bench(Bench::Regions { runs, only }) => region_cost::run(runs, &only),
-        Task::Bench(Bench::Advice { runs, only }) => advice::run(runs, &only),
+        Task::Bench(Bench::Advice { runs, llvm_test_suite, only }) => {
+            advice::run(runs, llvm_test_suite.as_deref(), &only)
+        }
         Task::Bench(Bench::Hints { runs, only }) => hints::run(runs, &only),
         Task::Bench(Bench::Agreement { runs, only }) => agreement::run(runs, &only),
         Task::Bench(Bench::Coverage { keep, only }) => coverage::run(keep.as_deref(), &only),

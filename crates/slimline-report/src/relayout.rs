@@ -2,12 +2,12 @@
 
 mod cautions;
 mod loops;
+mod titles;
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use serde::Serialize;
-use slimline_analyze::declared_layout::LINE_BYTES;
 use slimline_analyze::full_trace::held_values::Narrower;
 use slimline_analyze::full_trace::object_structures::{FieldShape, StructureShape, Structured, TouchingLine};
 use slimline_analyze::full_trace::objects::{Object, ObjectOrigin};
@@ -23,7 +23,8 @@ use slimline_simulate::relaid::{MovedField, Part, StructureLayout};
 pub use self::cautions::Caution;
 use self::cautions::cautions;
 pub use self::loops::{AdvisedLoops, LoopFacts, LoopRow, LoopSource, LoopWalkRow, TriedOrderRow};
-use crate::full_trace::{bounds, known};
+use self::titles::title;
+use crate::full_trace::bounds;
 use crate::simulation::AccessTrace;
 use crate::view::{Affinity, NewLayout, PlacedField};
 
@@ -202,6 +203,9 @@ pub struct FieldRow {
     /// A narrower type that would hold what it was seen to hold; none where there is none, or the trace tells no values.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub narrower: Option<NarrowerRow>,
+    /// Bits that would hold it, beside those of other fields in a byte; none where it needs many, or several threads store it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bits: Option<u32>,
 }
 
 /// A narrower type of a field, and why it would do.
@@ -264,12 +268,16 @@ impl PredictedRow {
 /// A layout that was tried.
 #[derive(Clone, Debug, Serialize)]
 pub struct TriedRow {
-    /// `reorder`, `align`, `pool`, `merge`, `hot_cold_split`, `shrink`, `split`, `array_of_each` or `blocks`.
+    /// `reorder`, `align`, `pool`, `merge`, `hot_cold_split`, `shrink`, `bit_fields`, `indexes`, `split`, `array_of_each` or `blocks`.
     pub change: &'static str,
     /// Names of the fields of each part.
     pub parts: Vec<Vec<String>>,
     /// Fields that have narrower types then.
     pub narrowed: Vec<String>,
+    /// Pointers that are indexes then.
+    pub indexed: Vec<String>,
+    /// Fields that are bits of a byte then.
+    pub bit_fields: Vec<String>,
     /// Bytes of each part of an element.
     pub part_bytes: Vec<u32>,
     /// Whether objects lie side by side, as in a pool.
@@ -282,6 +290,7 @@ impl TriedRow {
     /// Whether it is that one.
     pub(crate) fn is(&self, other: &Self) -> bool {
         (self.change, &self.parts, &self.narrowed) == (other.change, &other.parts, &other.narrowed)
+            && (&self.indexed, &self.bit_fields) == (&other.indexed, &other.bit_fields)
             && (&self.part_bytes, self.is_pool) == (&other.part_bytes, other.is_pool)
     }
 }
@@ -378,6 +387,7 @@ fn row(facts: &Facts<'_>, (searched, ties): (&Searched, &Option<Vec<(String, Tie
         bytes: field.bytes,
         used: part(visits.used(number)),
         narrower: field.narrower.as_ref().map(|of| NarrowerRow::of(shape.language, of)),
+        bits: field.few_bits.map(|few| few.bits),
     };
     let names = |fields: u128| {
         let used = shape.fields.iter().enumerate().filter(|(number, _)| *number < 128 && fields & (1 << number) != 0);
@@ -445,7 +455,9 @@ fn layout_row(shape: &StructureShape, candidate: &Candidate, time_ratio: f64) ->
     TriedRow {
         change: candidate.change.name(),
         parts: candidate.parts.iter().map(names).collect(),
-        narrowed: names(&candidate.narrowed),
+        narrowed: names(&candidate.types.narrowed),
+        indexed: names(&candidate.types.indexed),
+        bit_fields: names(&candidate.types.packed),
         part_bytes: candidate.layout.parts().iter().map(|part| part.bytes).collect(),
         is_pool: candidate.is_pool,
         time_ratio,
@@ -468,67 +480,12 @@ fn new_layouts(layout: &StructureLayout) -> Vec<NewLayout> {
     (0..).zip(layout.parts()).map(part).collect()
 }
 
-fn title(shape: &StructureShape, candidate: &Candidate) -> String {
-    use slimline_analyze::relayout::candidates::Change;
-
-    let name = known(&shape.name).unwrap_or_else(|| "the structure".to_owned());
-    let part = |part: &Vec<usize>| {
-        let names: Vec<&str> = part.iter().map(|field| shape.fields[*field].name.as_str()).collect();
-        format!("{{{}}}", names.join(" "))
-    };
-    let parts = candidate.parts.iter().map(part).collect::<Vec<_>>().join(" ");
-    let bytes = candidate.layout.parts()[0].bytes;
-    let fields: Vec<&str> = candidate.narrowed.iter().map(|&field| shape.fields[field].name.as_str()).collect();
-    let types = if fields.len() == 1 { "a narrower type" } else { "narrower types" };
-    let narrowed = match fields.as_slice() {
-        [] => String::new(),
-        fields => format!(", and give {{{}}} {types}", fields.join(" ")),
-    };
-    let change = match candidate.change {
-        Change::Reorder => format!("Reorder {name} as {parts}: {bytes} bytes in the place of {}", shape.bytes),
-        Change::Align => {
-            let order = if candidate.parts[0].is_sorted() { String::new() } else { format!(" as {parts}") };
-            // No other way makes a small one so large.
-            let why = match u64::from(bytes).is_multiple_of(LINE_BYTES) && shape.bytes <= bytes / 2 {
-                true => "each element has lines of its own",
-                false => "no element crosses into another line than it must",
-            };
-            format!("Align {name}{order} to {bytes} bytes, so that {why}")
-        }
-        Change::Pool => format!("Allocate {name} from a pool, side by side"),
-        Change::Merge => {
-            let merged: Vec<String> = candidate.merged().map(|(_, fields)| part(fields)).collect();
-            let bytes: Vec<String> =
-                candidate.merged().map(|(number, _)| candidate.layout.parts()[number].bytes.to_string()).collect();
-            let one = if merged.len() == 1 { "one array" } else { "an array each" };
-            let (merged, bytes) = (merged.join(" "), bytes.join(" and "));
-            format!("Make {one} of structures of the arrays {merged}: {bytes} bytes an element")
-        }
-        Change::HotCold => {
-            let cold = candidate.parts.get(1).map(part).unwrap_or_default();
-            let pool = if candidate.is_pool { ", and allocate both parts from pools" } else { "" };
-            format!("Move {cold} of {name} behind a pointer{pool}: {bytes} bytes stay")
-        }
-        Change::Shrink => {
-            let pool = if candidate.is_pool { " from pools" } else { "" };
-            let fields = fields.join(" ");
-            return format!("Give {{{fields}}} of {name} {types}: {bytes} bytes{pool} in the place of {}", shape.bytes);
-        }
-        Change::Split => format!("Split {name} into {parts}"),
-        Change::ArrayOfEach => format!("Make an array of each field of {name}"),
-        Change::Blocks => {
-            let lanes = candidate.layout.parts()[0].lanes;
-            format!("Make blocks of {lanes} elements of {name}, each field of them together")
-        }
-    };
-    change + &narrowed
-}
-
 /// Lines that access a field that is elsewhere then; those that do not say which field they access, where any is.
 fn touched_lines(shape: &StructureShape, candidate: &Candidate) -> Vec<String> {
     let merged: Vec<usize> = candidate.merged().map(|(part, _)| part).collect();
     let is_moved = |field: &&MovedField| match shape.is_columns {
-        true => merged.contains(&(field.part as usize)),
+        true if shape.fields.len() > 1 => merged.contains(&(field.part as usize)),
+        true => true,
         false => field.part > 0 || field.to != field.from || field.to_bytes != field.bytes,
     };
     let moved: Vec<_> = candidate.layout.fields().iter().filter(is_moved).collect();

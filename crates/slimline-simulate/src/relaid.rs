@@ -8,6 +8,9 @@
 //! Bytes of a field move together. What one access covers may come apart: it is several accesses then, one for each stretch of memory
 //! that it becomes.
 
+mod links;
+
+use self::links::Links;
 use crate::access::{Access, AccessKind, Consumer, Located};
 use crate::relocated::is_object;
 
@@ -32,6 +35,27 @@ pub const fn leads_on(key: u32) -> bool {
     key != NO_STRUCTURE && key.is_multiple_of(2)
 }
 
+/// What a field holds, as far as accesses to it do more than that.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Holds {
+    /// What no address is made of.
+    #[default]
+    Numbers,
+    /// A pointer.
+    Pointer,
+    /// The number of an element in the memory of all of them: who loads it loads the address where that begins, too.
+    Index,
+    /// Some bits of bytes of which other fields have the others: who stores these bits loads the bytes first.
+    Bits,
+}
+
+impl Holds {
+    /// Whether what is accessed next may be found by it.
+    const fn leads_on(self) -> bool {
+        matches!(self, Self::Pointer | Self::Index)
+    }
+}
+
 /// A field, and where it goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MovedField {
@@ -45,8 +69,8 @@ pub struct MovedField {
     pub to: u32,
     /// Its size there: of a narrower type a part of it is the whole.
     pub to_bytes: u32,
-    /// Whether it holds a pointer.
-    pub leads_on: bool,
+    /// What it holds there.
+    pub holds: Holds,
 }
 
 /// Memory that elements have in a layout; each has as much of each part.
@@ -69,6 +93,8 @@ pub struct StructureLayout {
     field_of: Vec<u32>,
     /// Where in the first part the pointer is by which all others are found.
     link_at: Option<u32>,
+    /// Some fields are indexes.
+    has_indexes: bool,
     /// Nothing moves.
     is_as_it_is: bool,
 }
@@ -97,7 +123,8 @@ impl StructureLayout {
         let is_one = matches!(parts[..], [Part { bytes: of_part, lanes: 0 | 1 }] if of_part == bytes);
         let stays = |field: &MovedField| (field.to, field.to_bytes) == (field.from, field.bytes);
         let is_as_it_is = is_one && fields.iter().all(stays);
-        Self { bytes, fields, parts, field_of, link_at, is_as_it_is }
+        let has_indexes = fields.iter().any(|field| field.holds == Holds::Index);
+        Self { bytes, fields, parts, field_of, link_at, has_indexes, is_as_it_is }
     }
 
     /// Its fields, and where they go.
@@ -113,6 +140,17 @@ impl StructureLayout {
     /// Where in the first part the pointer is by which all others are found; none where they are found otherwise.
     pub fn link_at(&self) -> Option<u32> {
         self.link_at
+    }
+
+    /// Addresses that each of its objects has in [`Relayout::bases`]: of each part, and where some fields are indexes of the variable that has the
+    /// address of what they count in.
+    pub fn bases(&self) -> usize {
+        self.parts.len() + usize::from(self.has_indexes)
+    }
+
+    /// Whether some fields are indexes.
+    pub fn has_indexes(&self) -> bool {
+        self.has_indexes
     }
 
     /// The same with parts of these sizes.
@@ -137,7 +175,7 @@ pub struct PlacedObject {
     pub structure: Option<u32>,
     /// Address of its first element.
     pub start: u64,
-    /// Where in [`Relayout::bases`] the addresses of its parts begin.
+    /// Where in [`Relayout::bases`] its own begin: as many as [`StructureLayout::bases`].
     pub bases: u32,
 }
 
@@ -148,7 +186,7 @@ pub struct Relayout {
     pub layouts: Vec<StructureLayout>,
     /// By object, as accesses' keys number them.
     pub objects: Vec<PlacedObject>,
-    /// Where parts of objects begin.
+    /// Where parts of objects begin, and behind those of each object where the address is that its indexes go by.
     pub bases: Vec<u64>,
 }
 
@@ -157,15 +195,14 @@ pub struct Relayout {
 pub struct Relaid<'a, C> {
     to: C,
     relayout: &'a Relayout,
-    /// By thread: the element that was found by its pointer last.
-    linked: Vec<Option<(u32, u64)>>,
+    links: Links,
     handed_on: Vec<Access>,
 }
 
 impl<'a, C: Consumer> Relaid<'a, C> {
     /// Has handed nothing on.
     pub fn new(to: C, relayout: &'a Relayout) -> Self {
-        Self { to, relayout, linked: Vec::new(), handed_on: Vec::new() }
+        Self { to, relayout, links: Links::default(), handed_on: Vec::new() }
     }
 
     /// Who took it all in.
@@ -185,12 +222,8 @@ impl<'a, C: Consumer> Relaid<'a, C> {
         match layout.filter(|_| !is_before && access.kind != AccessKind::Fetch) {
             None => self.handed_on.push(Access { key: structure_key(structure, false), ..*access }),
             Some(layout) => {
-                let bases = &self.relayout.bases[object.bases as usize..][..layout.parts.len()];
-                let thread = access.thread as usize;
-                if self.linked.len() <= thread {
-                    self.linked.resize(thread + 1, None);
-                }
-                let to = Moving { access, structure, layout, bases, linked: &mut self.linked[thread] };
+                let bases = &self.relayout.bases[object.bases as usize..][..layout.bases()];
+                let to = Moving { access, structure, layout, bases, links: &mut self.links };
                 to.hand_on(delta, &mut self.handed_on);
             }
         }
@@ -203,15 +236,16 @@ struct Moving<'a> {
     structure: u32,
     layout: &'a StructureLayout,
     bases: &'a [u64],
-    linked: &'a mut Option<(u32, u64)>,
+    links: &'a mut Links,
 }
 
 impl Moving<'_> {
     fn hand_on(self, delta: u64, handed_on: &mut Vec<Access>) {
-        let Self { access, structure, layout, bases, linked } = self;
+        let Self { access, structure, layout, bases, links } = self;
         let size = u64::from(layout.bytes.max(1));
         let (first, end) = (handed_on.len(), delta + u64::from(access.bytes.max(1)));
         let (mut at, mut index, mut offset) = (delta, delta / size, (delta % size) as u32);
+        let mut is_by_index = false;
         while at < end {
             let whole = (end - at) / size;
             if offset == 0 && whole > 1 && layout.parts.iter().all(|part| part.lanes <= 1) {
@@ -241,11 +275,11 @@ impl Moving<'_> {
             let bytes = u64::from(field.from + field.bytes - from).min(end - at);
             if field.part > 0
                 && let Some(link_at) = layout.link_at
-                && linked.replace((access.key, index)) != Some((access.key, index))
+                && let Some(kind) = links.follow(access.thread, (access.key, index), access.kind)
             {
                 let address = bases[0] + index * u64::from(layout.parts[0].bytes) + u64::from(link_at);
                 let key = structure_key(structure, true);
-                handed_on.push(Access { address, key, bytes: 8, kind: AccessKind::Load, ..*access });
+                handed_on.push(Access { address, key, bytes: 8, kind, ..*access });
             }
             let Part { bytes: stride, lanes } = layout.parts[field.part as usize];
             let covered = (u64::from(from - field.from), bytes);
@@ -259,25 +293,39 @@ impl Moving<'_> {
                     base + block + u64::from(field.to) * lanes + (index % lanes) * u64::from(field.to_bytes) + within
                 }
             };
-            let key = structure_key(structure, field.leads_on);
+            let key = structure_key(structure, field.holds.leads_on());
+            is_by_index |= field.holds == Holds::Index && access.kind != AccessKind::Store;
             let goes_on = |last: &&mut Access| {
-                // Where nothing moves, padding between two pieces does not part them.
-                last.address <= address && (layout.is_as_it_is || last.address + u64::from(last.bytes) == address)
+                let end = last.address + u64::from(last.bytes);
+                // Where nothing moves, padding between two pieces does not part them. Bits may be of the same bytes.
+                let is_beside = end == address || field.holds == Holds::Bits && (last.address..end).contains(&address);
+                last.kind == access.kind && last.address <= address && (layout.is_as_it_is || is_beside)
             };
             match handed_on[first..].last_mut().filter(goes_on) {
                 Some(last) => {
-                    last.bytes = (address + moved - last.address) as u32;
-                    if field.leads_on {
+                    let end = (address + moved).max(last.address + u64::from(last.bytes));
+                    last.bytes = (end - last.address) as u32;
+                    if field.holds.leads_on() {
                         last.key = key;
                     }
                 }
-                None => handed_on.push(Access { address, key, bytes: moved as u32, ..*access }),
+                None => {
+                    let is_whole = index * size >= delta && (index + 1) * size <= end;
+                    if field.holds == Holds::Bits && access.kind == AccessKind::Store && !is_whole {
+                        handed_on.push(Access { address, key, bytes: moved as u32, kind: AccessKind::Load, ..*access });
+                    }
+                    handed_on.push(Access { address, key, bytes: moved as u32, ..*access });
+                }
             }
             at += bytes;
             offset = from + bytes as u32;
             if offset >= layout.bytes {
                 (index, offset) = (index + 1, 0);
             }
+        }
+        if is_by_index && let Some(&address) = bases.get(layout.parts.len()) {
+            let key = structure_key(structure, false);
+            handed_on.push(Access { address, key, bytes: 8, kind: AccessKind::Load, ..*access });
         }
         if handed_on.len() == first {
             // Nothing but padding, which has no place of its own.
@@ -317,7 +365,7 @@ mod tests {
     }
 
     fn field(from: u32, bytes: u32, part: u32, to: u32) -> MovedField {
-        MovedField { from, bytes, part, to, to_bytes: bytes, leads_on: false }
+        MovedField { from, bytes, part, to, to_bytes: bytes, holds: Holds::Numbers }
     }
 
     fn seen(relayout: &Relayout, accesses: &[(u64, u32, u32)]) -> Vec<(u64, u32, u32)> {
@@ -373,7 +421,8 @@ mod tests {
     /// What stays as it is, is accessed as it was: holes in the middle do not part it, and what leads on does so.
     #[test]
     fn what_does_not_move_stays_one_access() {
-        let fields = vec![field(0, 4, 0, 0), MovedField { leads_on: true, ..field(8, 8, 0, 8) }, field(16, 0, 0, 16)];
+        let fields =
+            vec![field(0, 4, 0, 0), MovedField { holds: Holds::Pointer, ..field(8, 8, 0, 8) }, field(16, 0, 0, 16)];
         let layout = StructureLayout::new(24, fields, vec![Part { bytes: 24, lanes: 1 }], None);
         let relayout = of(layout, &[0x1000]);
         assert_eq!(seen(&relayout, &[(0x1018, 16, 0)]), [(0x1018, 16, structure_key(3, true))]);
@@ -430,6 +479,62 @@ mod tests {
         assert_eq!(seen(&relayout, &asked), expected);
         assert!(leads_on(link) && !leads_on(key) && !leads_on(NO_STRUCTURE));
         assert_eq!([structure_of_key(link), structure_of_key(key), structure_of_key(0)], [Some(3), Some(3), None]);
+    }
+
+    fn whats(relayout: &Relayout, accesses: &[(u64, u32, AccessKind)]) -> Vec<(u64, u32, AccessKind)> {
+        #[derive(Default)]
+        struct Kinds(Vec<(u64, u32, AccessKind)>);
+        impl Consumer for Kinds {
+            fn take(&mut self, accesses: &[Access]) {
+                self.0.extend(accesses.iter().map(|access| (access.address, access.bytes, access.kind)));
+            }
+        }
+        let access = |&(address, bytes, kind)| Access { address, key: 0, bytes, thread: 0, kind };
+        let mut relaid = Relaid::new(Kinds::default(), relayout);
+        relaid.take(&accesses.iter().map(access).collect::<Vec<_>>());
+        relaid.finish().0
+    }
+
+    /// `{ long v; struct node *left, *right; }` with both as indexes: who loads one adds it to an address that is loaded, too, and who loads both
+    /// loads that once.
+    #[test]
+    fn indexes_cost_a_load_of_what_they_count_from() {
+        use AccessKind::{Load, Modify, Store};
+        let index = |from, to| MovedField { to_bytes: 4, holds: Holds::Index, ..field(from, 8, 0, to) };
+        let fields = vec![field(0, 8, 0, 0), index(8, 8), index(16, 12)];
+        let layout = StructureLayout::new(24, fields, vec![Part { bytes: 16, lanes: 1 }], None);
+        assert!(layout.has_indexes() && layout.bases() == 2);
+        let relayout = of(layout, &[0x10_000, 0x77_000]);
+        let asked = [(0x1020, 8, Load), (0x1008, 16, Load), (0x1010, 8, Store), (0x1008, 8, Modify), (0x1000, 8, Load)];
+        let base = (0x77_000, 8, Load);
+        let expected = [
+            (0x10_018, 4, Load),
+            base,
+            (0x10_008, 8, Load),
+            base,
+            (0x10_00c, 4, Store),
+            (0x10_008, 4, Modify),
+            base,
+            (0x10_000, 8, Load),
+        ];
+        assert_eq!(whats(&relayout, &asked), expected);
+        assert_eq!(seen(&relayout, &[(0x1008, 8, 0)])[0].2, structure_key(3, true));
+    }
+
+    /// `{ long key; long a; long b; long c; }` of which a and b are bits of one byte, c is one of the next: a store of some bits loads the byte, a
+    /// copy of all of the element does not.
+    #[test]
+    fn bits_are_stored_into_what_is_loaded_first() {
+        use AccessKind::{Load, Modify, Store};
+        let bits = |from, to| MovedField { to_bytes: 1, holds: Holds::Bits, ..field(from, 8, 0, to) };
+        let fields = vec![field(0, 8, 0, 0), bits(8, 8), bits(16, 8), bits(24, 9)];
+        let relayout = of(StructureLayout::new(32, fields, vec![Part { bytes: 16, lanes: 1 }], None), &[0x10_000]);
+        let (a, byte) = (0x10_018, |kind| (0x10_018_u64, 1_u32, kind));
+        assert_eq!(whats(&relayout, &[(0x1028, 8, Store)]), [byte(Load), byte(Store)]);
+        assert_eq!(whats(&relayout, &[(0x1030, 8, Load), (0x1030, 4, Modify)]), [byte(Load), byte(Modify)]);
+        // Of two fields in one byte there is one access, of three in two bytes that of both.
+        assert_eq!(whats(&relayout, &[(0x1028, 16, Load), (0x1028, 24, Load)]), [byte(Load), (a, 2, Load)]);
+        assert_eq!(whats(&relayout, &[(0x1020, 32, Store)]), [(0x10_010, 10, Store)]);
     }
 
     proptest! {

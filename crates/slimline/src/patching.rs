@@ -129,6 +129,15 @@ fn wanted(of: &StructureRow, advice: &AdvisedRow) -> Result<Wanted, String> {
     if !layout.narrowed.is_empty() {
         return Err("what narrower types of its fields are converted from and to is looked at by hand".to_owned());
     }
+    if !layout.indexed.is_empty() {
+        return Err("pointers are made indexes by hand".to_owned());
+    }
+    if !layout.bit_fields.is_empty() {
+        return Err("what is stored to bit-fields is looked at by hand".to_owned());
+    }
+    if of.is_columns && layout.change == "align" {
+        return Err("elements of an array are aligned by hand".to_owned());
+    }
     let change = match layout.change {
         "reorder" => Change::Reorder,
         "align" => {

@@ -8,7 +8,7 @@ use anyhow::bail;
 use slimline_analyze::full_trace::unseen::Unseen;
 use slimline_report::simulation::AccessTrace;
 use slimline_trace::stream::decode::{Decoder, Program};
-use slimline_trace::stream::growing::GrowingProgram;
+use slimline_trace::stream::growing::{GrowingProgram, Known};
 use slimline_trace::stream::order::{Piece, StreamKey};
 use slimline_trace::stream::recording::Recording;
 
@@ -75,6 +75,16 @@ impl RecordedTrace {
 
     pub(crate) fn program(&self) -> &Program {
         self.program.program()
+    }
+
+    /// All of its code, for who has a program of its own.
+    pub(crate) fn known(&self) -> Known {
+        self.program.known()
+    }
+
+    /// Code that is missing, in words.
+    pub(crate) fn missing_code(&self) -> &[String] {
+        &self.missing_code
     }
 
     /// Reads all of it once, for all of these.

@@ -9,11 +9,12 @@ use slimline_analyze::full_trace::attributed::AttributedAccesses;
 use slimline_analyze::full_trace::object_structures::{Filled, Structured, TouchingLine};
 use slimline_analyze::full_trace::objects::{Object, ObjectOrigin};
 use slimline_analyze::relayout::addresses::{TooLarge, relayout};
+use slimline_analyze::relayout::allocating::allocating_cycles;
 use slimline_analyze::relayout::candidates::{Candidate, Objects, candidates};
 use slimline_analyze::relayout::columns::{HandedOnLines, all_handed_on, join, traced_functions};
 use slimline_analyze::relayout::loops::Measuring;
 use slimline_analyze::relayout::plain_name;
-use slimline_analyze::relayout::search::Searched;
+use slimline_analyze::relayout::search::{Searched, is_worth_trying};
 use slimline_analyze::relayout::ties::{Tie, ties};
 use slimline_analyze::relayout::visits::{Visiting, Visits};
 use slimline_analyze::relayout::{Taken, TimeRatio, share};
@@ -42,7 +43,7 @@ const LEAST_SHARE: f64 = 0.03;
 /// Structures that are looked at, at most.
 const MOST_STRUCTURES: usize = 4;
 /// Accesses that each layout is tried on, at most, in windows over all of them.
-const MOST_TRIED: u64 = 1 << 25;
+const MOST_TRIED: u64 = 1 << 24;
 /// And those that the program as it is and what is advised are replayed on: some seconds of a run, a minute of ours.
 const MOST_REPLAYED: u64 = 1 << 27;
 /// Replays that run together at most: each has a machine of its own, whose memory grows with what is accessed.
@@ -263,7 +264,7 @@ impl<'a> Search<'a> {
         let (visiting, relaid) = visited.finish();
         let (visits, replayed) = visiting.finish();
         let waited = relaid.finish().finish();
-        let before = Taken::of(&waited);
+        let before = Taken::of(&waited, self.allocating(&self.with(&[]), MOST_REPLAYED));
         let structured = &self.structured;
         let of_structure = |structure: u32| {
             let to_it = visits[structure as usize].accesses;
@@ -278,7 +279,13 @@ impl<'a> Search<'a> {
                 confirmed: None,
             }
         };
-        let mut searched: Vec<Searched> = (0..structured.structures.len() as u32).map(of_structure).collect();
+        // An array of numbers that one thread has, or that nobody stores to, is memory of no structure.
+        let is_looked_at = |structure: &u32| {
+            let shape = &structured.structures[*structure as usize];
+            !shape.is_columns || shape.fields.len() > 1 || visits[*structure as usize].is_shared()
+        };
+        let all = (0..structured.structures.len() as u32).filter(is_looked_at);
+        let mut searched: Vec<Searched> = all.map(of_structure).collect();
         let of_structures = searched.iter().map(|of| of.share).sum();
         searched.sort_by(|a, b| b.share.total_cmp(&a.share));
         searched.retain(|of| of.share >= LEAST_SHARE);
@@ -301,6 +308,12 @@ impl<'a> Search<'a> {
         let last_level = self.last_level.clone();
         let replayed = Replayed { accesses: self.accesses, replayed, before, together, large_pages, last_level };
         Ok(RelayoutReport::new(self.described.clone(), &facts, &searched, &replayed, of_structures))
+    }
+
+    /// Cycles that allocators take with these layouts, while the program does so many accesses at most.
+    fn allocating(&self, chosen: &[Option<&Candidate>], most: u64) -> f64 {
+        let all = allocating_cycles(&self.objects, &self.origins, &self.structured, chosen);
+        all * (most as f64 / self.accesses.max(1) as f64).min(1.0)
     }
 
     /// Names of structures for which a layout is advised, and where each of their objects is.
@@ -347,13 +360,16 @@ impl<'a> Search<'a> {
                 self.trace.read(&mut [&mut reader]).map(|_| drop(reader.finish()))
             });
             read?;
-            let mut replayed = replayed.into_iter().map(|windows| Taken::of(&windows.finish().finish().finish()));
-            taken.extend(relayouts.iter().map(|relayout| relayout.as_ref().and_then(|_| replayed.next())));
+            let mut replayed = replayed.into_iter().map(|windows| windows.finish().finish().finish());
+            taken.extend(some.iter().zip(&relayouts).map(|((_, chosen), relayout)| {
+                relayout.as_ref()?;
+                Some(Taken::of(&replayed.next()?, self.allocating(chosen, most)))
+            }));
         }
         Ok(taken)
     }
 
-    /// Tries layouts of each structure, each with nothing else changed.
+    /// Tries layouts of each structure, each with nothing else changed; those that are one change on top of another once it is known what that comes to.
     fn try_each(&self, searched: &mut [Searched], visits: &[Visits]) -> anyhow::Result<()> {
         let mut found: Vec<Vec<Candidate>> = Vec::with_capacity(searched.len());
         for of in searched.iter_mut() {
@@ -362,18 +378,32 @@ impl<'a> Search<'a> {
             of.untouchable = of_it.as_ref().err().copied();
             found.push(of_it.unwrap_or_default());
         }
+        let mut ratios: Vec<Vec<Option<TimeRatio>>> = found.iter().map(|found| vec![None; found.len()]).collect();
+        let with = |&(of, number): &(usize, usize)| {
+            (LargePages::None, self.with(&[(searched[of].structure, &found[of][number])]))
+        };
+        let numbered = || (0..).zip(&found).flat_map(|(of, found)| (0..found.len()).map(move |number| (of, number)));
+        let plain: Vec<_> = numbered().filter(|&(of, number)| !found[of][number].is_combined()).collect();
         let mut all = vec![(LargePages::None, self.with(&[]))];
-        for (of, found) in searched.iter().zip(&found) {
-            let with = |candidate| (LargePages::None, self.with(&[(of.structure, candidate)]));
-            all.extend(found.iter().map(with));
-        }
+        all.extend(plain.iter().map(with));
         let mut taken = self.replay(&all, MOST_TRIED)?.into_iter();
         let Some(before) = taken.next().flatten() else { return Ok(()) };
-        for (of, found) in searched.iter_mut().zip(found) {
-            // What has no room was not tried.
-            let tried =
-                found.into_iter().zip(taken.by_ref()).filter_map(|(candidate, taken)| Some((candidate, taken?)));
-            let tried = tried.map(|(candidate, taken)| (candidate, TimeRatio::of(&taken, &before)));
+        let ratio = |taken: Option<Taken>| taken.map(|taken| TimeRatio::of(&taken, &before));
+        for ((of, number), taken) in plain.into_iter().zip(taken) {
+            ratios[of][number] = ratio(taken);
+        }
+        let is_next = |&(of, number): &(usize, usize)| {
+            let candidate = &found[of][number];
+            candidate.is_combined() && is_worth_trying(candidate, found[of].iter().zip(&ratios[of]))
+        };
+        let combined: Vec<_> = numbered().filter(is_next).collect();
+        let taken = self.replay(&combined.iter().map(with).collect::<Vec<_>>(), MOST_TRIED)?;
+        for ((of, number), taken) in combined.into_iter().zip(taken) {
+            ratios[of][number] = ratio(taken);
+        }
+        for ((of, found), ratios) in searched.iter_mut().zip(found).zip(ratios) {
+            // What has no room was not tried, nor what is not worth it.
+            let tried = found.into_iter().zip(ratios).filter_map(|(candidate, ratio)| Some((candidate, ratio?)));
             let (found, ratios): (Vec<Candidate>, Vec<TimeRatio>) = tried.unzip();
             of.judge(found, &ratios);
         }

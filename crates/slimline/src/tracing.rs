@@ -24,7 +24,7 @@ use slimline_trace::stream::recording::{
 
 pub(crate) use self::analyst::Parts;
 use self::analyst::{Analyst, Analyzed, Work};
-use crate::recorded::{Pass, Reader};
+use crate::recorded::{Pass, Reader, RecordedTrace};
 
 /// Analyzes chunks as they come.
 #[derive(Debug, Default)]
@@ -117,10 +117,12 @@ impl Live {
     }
 
     /// Is to read a recorded trace.
-    pub(crate) fn begin_replay(&mut self, recording: &Recording) {
+    pub(crate) fn begin_replay(&mut self, trace: &RecordedTrace) {
+        let recording = trace.recording();
         self.missing.extend(not_recorded(recording));
         recording.info().processes.iter().for_each(|process| self.begin(process));
-        recording.objects().iter().for_each(|object| self.object(&object.path, Ok(&object.section)));
+        self.program = GrowingProgram::of(&trace.known());
+        self.missing.extend_from_slice(trace.missing_code());
     }
 
     /// Has read it.

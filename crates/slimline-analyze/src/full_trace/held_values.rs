@@ -28,6 +28,22 @@ pub struct Narrower {
     pub range: Range,
 }
 
+/// Bits that would hold what a field holds, if it shared bytes with others.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct FewBits {
+    /// How many: [`MOST_BITS`] at most.
+    pub bits: u32,
+    /// With a sign.
+    pub is_signed: bool,
+    /// The least and the greatest that were seen; none of what has two values by its type.
+    pub range: Option<Range>,
+    /// The thread that stores it; none where nobody does. What several threads store has bytes of its own.
+    pub storer: Option<u32>,
+}
+
+/// What has more bits shares a byte with hardly anything.
+const MOST_BITS: u32 = 4;
+
 /// Kinds of numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Number {
@@ -50,14 +66,42 @@ struct Held {
     /// Some loaded what nobody told.
     is_untold: bool,
     is_loaded: bool,
+    storer: Storer,
+}
+
+/// Who stores.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Storer {
+    #[default]
+    Nobody,
+    One(u32),
+    Several,
+}
+
+impl Storer {
+    fn and(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::Nobody, other) => other,
+            (own, other) if other == Self::Nobody || own == other => own,
+            _ => Self::Several,
+        }
+    }
+}
+
+/// What an access does to a place of an element.
+#[derive(Clone, Copy, Debug)]
+struct Done {
+    is_load: bool,
+    storer: Storer,
+    told: Option<(ValueKind, u64)>,
 }
 
 impl HeldValues {
-    /// An access that a site makes: of one of several, none tells its value.
+    /// An access that a site makes in a thread: of one of several, none tells its value.
     pub(super) fn access(
         &mut self,
         memory: &mut Memory<'_>,
-        (id, site): (SiteId, &Site),
+        (thread, id, site): (u32, SiteId, &Site),
         (kind, address, bytes): (SiteKind, u64, u64),
         own: &[u64],
     ) {
@@ -65,6 +109,8 @@ impl HeldValues {
         let is_one = matches!(site.kind, SiteKind::Load | SiteKind::Store | SiteKind::Update);
         // The last of its words.
         let told = site.value.filter(|_| is_one).zip(own.last().copied());
+        let storer = if kind == SiteKind::Load { Storer::Nobody } else { Storer::One(thread) };
+        let done = Done { is_load, storer, told };
         let number = memory.live.find(address);
         let block = memory.live.block(number);
         let element = block.content.element();
@@ -75,7 +121,7 @@ impl HeldValues {
             && named.element != element
             && let (Some(offset), Ok(width)) = (named.offset_bytes, u32::try_from(bytes))
         {
-            self.add(memory.elements, (named.element, offset, width), is_load, told);
+            self.add(memory.elements, (named.element, offset, width), done);
         }
         if element == NO_ELEMENT || !matches!(block.content.fit(), Fit::Whole | Fit::Repeats) {
             return;
@@ -83,18 +129,18 @@ impl HeldValues {
         let size = u64::from(memory.elements.get(element).declaration.bytes.max(1));
         let Some(within) = (address - block.start).checked_sub(block.content.skipped().into()) else { return };
         let offset = within % size;
-        if offset == 0 && bytes.is_multiple_of(size) && site.kind == SiteKind::Copy {
+        if offset == 0 && bytes.is_multiple_of(size) && site.kind == SiteKind::Copy && is_load {
             return;
         }
         // What reaches into the next element is of any field.
         let (place, width) = if offset + bytes > size { (0, size) } else { (offset, bytes) };
         if let (Ok(place), Ok(width)) = (u32::try_from(place), u32::try_from(width)) {
-            self.add(memory.elements, (element, place, width), is_load, told);
+            self.add(memory.elements, (element, place, width), done);
         }
     }
 
     /// To an element, and to the structures that are its members.
-    fn add(&mut self, elements: &Elements, at: (ElementId, u32, u32), is_load: bool, told: Option<(ValueKind, u64)>) {
+    fn add(&mut self, elements: &Elements, at: (ElementId, u32, u32), done: Done) {
         let (element, place, width) = at;
         for part in &elements.get(element).parts {
             let Some(within) = place.checked_sub(part.offset_bytes).filter(|within| *within < part.bytes) else {
@@ -102,18 +148,19 @@ impl HeldValues {
             };
             for &member in &part.made_of {
                 let size = elements.get(member).declaration.bytes.max(1);
-                self.add(elements, (member, within % size, width), is_load, told);
+                self.add(elements, (member, within % size, width), done);
             }
         }
         let held = self.0.entry(at).or_default();
-        held.is_loaded |= is_load;
-        match told {
+        held.is_loaded |= done.is_load;
+        held.storer = held.storer.and(done.storer);
+        match done.told {
             Some((kind, word)) => {
                 let values = held.values.get_or_insert_with(|| Values::new(kind, at.2));
                 held.is_untold |= !values.is_of(kind);
                 values.add(word);
             }
-            None => held.is_untold |= is_load,
+            None => held.is_untold |= done.is_load,
         }
     }
 
@@ -150,17 +197,19 @@ enum Known<'a> {
 }
 
 impl Places<'_> {
-    /// Gives fields of an element, in their order, the narrower types that they could have: of those whose types allow one, and of which all that
-    /// was loaded is known.
+    /// Gives fields of an element, in their order, the narrower types and the bits that they could have: of those whose types allow that, and of
+    /// which all that was loaded is known.
     pub(super) fn narrow(&self, element: ElementId, fields: &mut [FieldShape]) {
         let mut known = vec![Known::Nothing; fields.len()];
+        let mut storers = vec![Storer::Nobody; fields.len()];
         for HeldPlace { place, width, held } in self.0.get(&element).into_iter().flatten() {
             let end = place.saturating_add(*width);
             let behind = fields.partition_point(|field| field.offset < end);
-            for (field, known) in fields[..behind].iter().zip(&mut known) {
+            for (field, (known, storer)) in fields[..behind].iter().zip(known.iter_mut().zip(&mut storers)) {
                 if field.offset.saturating_add(field.bytes) <= *place {
                     continue;
                 }
+                *storer = storer.and(held.storer);
                 let is_own = (*place, *width) == (field.offset, field.bytes);
                 *known = match (*known, &held.values) {
                     (Known::Nothing, Some(values)) if is_own && !held.is_untold => Known::Values(values),
@@ -169,16 +218,30 @@ impl Places<'_> {
                 };
             }
         }
-        for (field, known) in fields.iter_mut().zip(known) {
-            if let Known::Values(values) = known
-                && !field.is_shared
-                && field.hold == Hold::None
-                && matches!(field.bytes, 2 | 4 | 8)
-                && let Some(number) = number(&field.type_name, values.kind)
-                && let Some((bytes, range)) = values.narrower(number, ROOM)
-            {
-                field.narrower = Some(Narrower { bytes, number, range });
+        for (field, (known, storer)) in fields.iter_mut().zip(known.into_iter().zip(storers)) {
+            if field.is_shared || field.hold != Hold::None {
+                continue;
             }
+            let few = |(bits, is_signed, range)| {
+                let storer = match storer {
+                    Storer::Nobody => None,
+                    Storer::One(thread) => Some(thread),
+                    Storer::Several => return None,
+                };
+                Some(FewBits { bits, is_signed, range, storer })
+            };
+            if ["bool", "_Bool"].contains(&field.type_name.as_str()) {
+                field.few_bits = few((1, false, None));
+            }
+            let Known::Values(values) = known else { continue };
+            let Some(number) = number(&field.type_name, values.kind).filter(|_| matches!(field.bytes, 1 | 2 | 4 | 8))
+            else {
+                continue;
+            };
+            field.narrower = values.narrower(number, ROOM).map(|(bytes, range)| Narrower { bytes, number, range });
+            field.few_bits = values.bits(number, ROOM, MOST_BITS).and_then(|(bits, range)| {
+                few((bits, number == Number::Signed && !matches!(range, Range::Unsigned(..)), Some(range)))
+            });
         }
     }
 }
@@ -236,6 +299,7 @@ mod tests {
             }),
             is_untold,
             is_loaded,
+            storer: Storer::Nobody,
         };
         let all = [
             ((1, 0, 8), of(true, Some(7), false)),
@@ -256,5 +320,31 @@ mod tests {
         let narrowed: Vec<bool> = fields.iter().map(|field| field.narrower.is_some()).collect();
         assert_eq!(narrowed, [true, false, true, false, false, false]);
         assert_eq!(fields[0].narrower.map(|of| of.bytes), Some(1));
+    }
+
+    /// Flags of eight bytes: stored by nobody, by one thread, by two, and by two of which one clears it with the flag behind it; a `bool`.
+    #[test]
+    fn what_several_threads_store_has_bytes_of_its_own() {
+        let held = |storer, is_loaded: bool| {
+            let mut values = Values::new(ValueKind::Integer, 8);
+            [0, 1].into_iter().for_each(|word| values.add(word));
+            Held { values: is_loaded.then_some(values), is_untold: false, is_loaded, storer }
+        };
+        let two = Storer::One(1).and(Storer::One(2));
+        let all = [
+            ((1, 0, 8), held(Storer::Nobody, true)),
+            ((1, 8, 8), held(Storer::One(3), true)),
+            ((1, 16, 8), held(two, true)),
+            ((1, 24, 8), held(Storer::One(1), true)),
+            ((1, 24, 16), held(Storer::One(2), false)),
+            ((1, 40, 1), held(Storer::One(2), false)),
+        ];
+        let long =
+            |at: u32| FieldShape { type_name: "long".to_owned(), offset: 8 * at, bytes: 8, ..FieldShape::default() };
+        let mut fields: Vec<FieldShape> = (0..5).map(long).collect();
+        fields.push(FieldShape { type_name: "bool".to_owned(), offset: 40, bytes: 1, ..FieldShape::default() });
+        HeldValues(all.into_iter().collect()).places().narrow(1, &mut fields);
+        let of: Vec<_> = fields.iter().map(|field| field.few_bits.map(|few| (few.bits, few.storer))).collect();
+        assert_eq!(of, [Some((1, None)), Some((1, Some(3))), None, None, None, Some((1, Some(2)))]);
     }
 }

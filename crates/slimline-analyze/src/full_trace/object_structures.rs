@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use rustc_hash::{FxHashMap, FxHashSet};
 use slimline_attribute::tables::Language;
+use slimline_simulate::relaid::Holds;
 use slimline_simulate::relocated::is_object;
 use slimline_trace::stream::decode::{Program, SiteId};
 use slimline_trace::stream::sites::{Module, Site, SiteKind};
@@ -13,7 +14,7 @@ use super::elements::{Content, Element, ElementId, Fit, NO_ELEMENT, Part, is_rus
 use super::findings::{is_own, place};
 use super::heap::blocks::Blocks;
 use super::heap::live_blocks::{BlockNumber, Group, NO_GROUP};
-use super::held_values::{HeldValues, Narrower};
+use super::held_values::{FewBits, HeldValues, Narrower};
 use super::objects::Object;
 use super::plans::plain_kind;
 use super::spots::Memory;
@@ -59,6 +60,8 @@ pub struct FieldShape {
     pub hold: Hold,
     /// A narrower type that would hold all that it was seen to hold; none where no value was told.
     pub narrower: Option<Narrower>,
+    /// Bits that would hold all that, beside those of other fields; none where they are many, no value was told, or several threads store it.
+    pub few_bits: Option<FewBits>,
 }
 
 /// What holds a field to its place.
@@ -76,6 +79,11 @@ pub enum Hold {
 }
 
 impl FieldShape {
+    /// The same for a replay.
+    pub fn holds(&self) -> Holds {
+        if self.leads_on() { Holds::Pointer } else { Holds::Numbers }
+    }
+
     /// Whether it holds a pointer to data.
     pub fn leads_on(&self) -> bool {
         const POINTERS: [&str; 14] = [
@@ -183,7 +191,9 @@ impl Structured {
             // Two of one name are not told from each other.
             if let (Some(of), None) = (all.next(), all.next()) {
                 let fields = own.fields.iter_mut().zip(&of.fields);
-                fields.for_each(|(field, known)| field.narrower = known.narrower);
+                fields.for_each(|(field, known)| {
+                    (field.narrower, field.few_bits) = (known.narrower, known.few_bits);
+                });
             }
         }
     }
@@ -432,6 +442,7 @@ fn shape<'e>(element: &Element, of: impl Fn(ElementId) -> &'e Element) -> Struct
             false => Hold::AsOne,
         },
         narrower: None,
+        few_bits: None,
     };
     let is_atomic = |part: &Part| {
         part.type_name.starts_with("_Atomic") || part.made_of.iter().any(|inner| of(*inner).declaration.is_atomic())

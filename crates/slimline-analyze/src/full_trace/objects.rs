@@ -59,6 +59,8 @@ pub struct ObjectOrigin {
     pub type_name: String,
     /// By an allocator of the program's own, which is traced: not the C library's, nor what takes its place.
     pub is_of_own_allocator: bool,
+    /// No block of the heap.
+    pub is_static: bool,
 }
 
 /// Whether an allocator is of the C library, or C++'s or Rust's operators, which ask that for memory.
@@ -295,7 +297,7 @@ impl Accessing for Finding<'_> {
                 if let Some(values) = self.found.structures.as_mut().and_then(ObjectStructures::values)
                     && left == bytes
                 {
-                    values.access(memory, (id, site), (access_kind, address, bytes), own);
+                    values.access(memory, (thread, id, site), (access_kind, address, bytes), own);
                 }
                 let bytes = left.min(MOST_ACCESS_BYTES);
                 let access = Access { address: address ^ space, key, bytes: bytes as u32, thread, kind };
@@ -391,6 +393,7 @@ impl ObjectAccesses {
                 type_name: module.name(site.structure).to_owned(),
                 is_of_own_allocator: self.blocks.is_of_own_allocator(group)
                     && !is_of_c_library(module.name(site.detail)),
+                is_static: site.kind == SiteKind::Static,
             };
             origins.resize(origins.len().max(group as usize + 1), ObjectOrigin::default());
             origins[group as usize] = origin;

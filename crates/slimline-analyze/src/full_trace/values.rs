@@ -147,24 +147,43 @@ impl Values {
         if self.zeros == self.count {
             return None;
         }
-        let (range, least, greatest) = match number {
-            Number::Float => {
-                let (least, greatest) = self.float.filter(|_| self.is_single && self.bytes == 8)?;
-                let has_room = least.abs().max(greatest.abs()) * f64::from(room) <= EXACT_IN_SINGLE;
-                return has_room.then_some((4, Range::Float(least, greatest)));
-            }
+        if number == Number::Float {
+            let (least, greatest) = self.float.filter(|_| self.is_single && self.bytes == 8)?;
+            let has_room = least.abs().max(greatest.abs()) * f64::from(room) <= EXACT_IN_SINGLE;
+            return has_room.then_some((4, Range::Float(least, greatest)));
+        }
+        let (range, least, greatest) = self.integers(number, room);
+        let bytes = bytes_of(number == Number::Signed, least, greatest)?;
+        (bytes < self.bytes).then_some((bytes, range))
+    }
+
+    /// Bits that hold `room` times what integers were, or a single one where that was 0 and 1; none where it was only ever 0, or needs more than
+    /// `most` bits.
+    pub(super) fn bits(&self, number: Number, room: u32, most: u32) -> Option<(u32, Range)> {
+        if self.zeros == self.count || number == Number::Float {
+            return None;
+        }
+        if self.unsigned.1 == 1 {
+            return Some((1, Range::Unsigned(0, 1)));
+        }
+        let (range, least, greatest) = self.integers(number, room);
+        let bits = (1..=most).find(|bits| holds(*bits, number == Number::Signed, least, greatest))?;
+        Some((bits, range))
+    }
+
+    /// What integers with a sign or without one were, and `room` times the ends of that.
+    fn integers(&self, number: Number, room: u32) -> (Range, i128, i128) {
+        let room = i128::from(room);
+        match number {
             Number::Signed => {
                 let (least, greatest) = self.signed;
-                (Range::Signed(least, greatest), i128::from(least), i128::from(greatest))
+                (Range::Signed(least, greatest), i128::from(least) * room, i128::from(greatest) * room)
             }
-            Number::Unsigned => {
+            Number::Unsigned | Number::Float => {
                 let (least, greatest) = self.unsigned;
-                (Range::Unsigned(least, greatest), i128::from(least), i128::from(greatest))
+                (Range::Unsigned(least, greatest), i128::from(least) * room, i128::from(greatest) * room)
             }
-        };
-        let room = i128::from(room);
-        let bytes = bytes_of(number == Number::Signed, least * room, greatest * room)?;
-        (bytes < self.bytes).then_some((bytes, range))
+        }
     }
 
     /// About how many different ones; none where there are too many to tell.
@@ -194,11 +213,13 @@ impl Values {
 
 /// Bytes of the least type of integers that holds these, with a sign or without one; none where there is none.
 fn bytes_of(is_signed: bool, least: i128, greatest: i128) -> Option<u32> {
-    let holds = |bytes: &u32| {
-        let beyond = 1_i128 << (8 * bytes - u32::from(is_signed));
-        greatest < beyond && least >= if is_signed { -beyond } else { 0 }
-    };
-    [1, 2, 4, 8].into_iter().find(holds)
+    [1, 2, 4, 8].into_iter().find(|bytes| holds(8 * bytes, is_signed, least, greatest))
+}
+
+/// Whether integers of so many bits hold these.
+const fn holds(bits: u32, is_signed: bool, least: i128, greatest: i128) -> bool {
+    let beyond = 1_i128 << (bits - is_signed as u32);
+    greatest < beyond && least >= if is_signed { -beyond } else { 0 }
 }
 
 /// A hash of a word, each bit of which depends on all of its (MurmurHash3's last steps): values often differ in a few only.
@@ -334,6 +355,24 @@ mod tests {
         assert_eq!(values(ValueKind::Signed, 4, &[0, 255]).narrowest(), Some("uint8_t"));
         let zeros = values(ValueKind::Integer, 8, &[0, 5, 0]);
         assert_eq!((zeros.count, zeros.zeros, zeros.distinct()), (3, 2, Some(2)));
+    }
+
+    /// 0 and 1 are a bit whatever the type, also where it has a sign; else there is room for four times as much.
+    #[test]
+    fn few_bits_have_room() {
+        let bits =
+            |words: &[u64], number| values(ValueKind::Integer, 8, words).bits(number, 4, 4).map(|(bits, _)| bits);
+        let both = |words: &[u64]| [bits(words, Number::Signed), bits(words, Number::Unsigned)];
+        assert_eq!(both(&[0, 1]), [Some(1); 2]);
+        assert_eq!(both(&[1]), [Some(1); 2]);
+        // 8, which needs four bits, and one for the sign.
+        assert_eq!(both(&[0, 2]), [None, Some(4)]);
+        assert_eq!(both(&[3, 1]), [None, Some(4)]);
+        assert_eq!(both(&[4]), [None; 2]);
+        // Four times -1 and 1.
+        assert_eq!(bits(&[u64::MAX, 1], Number::Signed), Some(4));
+        assert_eq!(both(&[0, 0]), [None; 2]);
+        assert_eq!(bits(&[1], Number::Float), None);
     }
 
     #[test]

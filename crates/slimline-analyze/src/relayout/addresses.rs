@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 
 use slimline_simulate::relaid::{MovedField, Part, PlacedObject, Relayout, StructureLayout};
 
-use super::candidates::{Candidate, Change};
+use super::candidates::Candidate;
 use crate::full_trace::attributed::{address_space, own_address};
 use crate::full_trace::object_structures::{FieldShape, Filled, StructureShape, Structured};
 use crate::full_trace::objects::Object;
@@ -88,14 +88,30 @@ pub fn relayout(objects: &[Object], structured: &Structured, chosen: &Chosen<'_>
             for &object in &slot.objects {
                 relayout.objects[object as usize].bases = relayout.bases.len() as u32;
             }
-            relayout.bases.resize(relayout.bases.len() + parts, 0);
+            relayout.bases.resize(relayout.bases.len() + candidate.layout.bases(), 0);
         }
         for part in 0..parts {
             place(&mut relayout, candidate, part, slots, region)?;
             region += 1;
         }
+        if candidate.layout.has_indexes() {
+            // A variable that nothing else is beside.
+            let variable = begin_of(region)?;
+            for ((process, _), slot) in slots {
+                for &object in &slot.objects {
+                    let bases = relayout.objects[object as usize].bases as usize;
+                    relayout.bases[bases + parts] = variable ^ address_space(*process);
+                }
+            }
+            region += 1;
+        }
     }
     Ok(relayout)
+}
+
+/// Where a region begins: on pages that are mapped one after the other, so that regions do not begin in the same sets of all caches.
+fn begin_of(region: u64) -> Result<u64, TooLarge> {
+    (region < REGIONS).then_some(PLACE + region * REGION_BYTES + (37 * region + 1) * PAGE_BYTES).ok_or(TooLarge)
 }
 
 /// Addresses that objects of one structure begin at, one after the other.
@@ -113,7 +129,7 @@ fn as_it_is(shape: &StructureShape) -> StructureLayout {
         part: 0,
         to: field.offset,
         to_bytes: field.bytes.min(shape.bytes.saturating_sub(field.offset)),
-        leads_on: field.leads_on(),
+        holds: field.holds(),
     };
     let fields = shape.fields.iter().filter(|field| field.offset < shape.bytes).map(field).collect();
     StructureLayout::new(shape.bytes, fields, vec![Part { bytes: shape.bytes, lanes: 1 }], None)
@@ -122,7 +138,7 @@ fn as_it_is(shape: &StructureShape) -> StructureLayout {
 /// Of an array that has one field of each element: where that goes.
 fn of_column(field: &FieldShape, layout: Option<&StructureLayout>) -> StructureLayout {
     let bytes = field.bytes;
-    let stays = MovedField { from: 0, bytes, part: 0, to: 0, to_bytes: bytes, leads_on: field.leads_on() };
+    let stays = MovedField { from: 0, bytes, part: 0, to: 0, to_bytes: bytes, holds: field.holds() };
     let Some(layout) = layout else {
         return StructureLayout::new(bytes, vec![stays], vec![Part { bytes, lanes: 1 }], None);
     };
@@ -142,11 +158,7 @@ fn place(
     slots: &BTreeMap<(u32, u64), Slot>,
     region: u64,
 ) -> Result<(), TooLarge> {
-    if region >= REGIONS {
-        return Err(TooLarge);
-    }
-    // Pages that are mapped one after the other, so that regions do not begin in the same sets of all caches.
-    let begins = PLACE + region * REGION_BYTES + (37 * region + 1) * PAGE_BYTES;
+    let begins = begin_of(region)?;
     // The process, the farthest end so far, and what the C library needs behind that.
     let (mut at, mut before): (u64, Option<(u32, u64, u64)>) = (begins, None);
     for (&(process, start), slot) in slots {
@@ -164,8 +176,7 @@ fn place(
         at = at.saturating_add(if gap > FAR { FAR + gap % FAR } else { gap });
         let of_slot = slot.end.saturating_sub(start);
         before = Some((process, slot.end.max(ended), block_spacing(of_slot) - of_slot));
-        // What hot parts point to comes from a pool in any case: beside them it would be on their lines.
-        let is_pool = candidate.is_pool || candidate.change == Change::HotCold && part > 0;
+        let is_pool = candidate.is_from_pool(part);
         let taken = if is_pool { bytes } else { block_spacing(bytes) };
         at = match (candidate.align, is_pool) {
             (0, true) => at.next_multiple_of(1 << bytes.trailing_zeros().min(ALIGNMENT.trailing_zeros())),
@@ -188,7 +199,7 @@ fn place(
 #[cfg(test)]
 mod tests {
     use super::super::candidates::tests::structure;
-    use super::super::candidates::{Objects, candidates};
+    use super::super::candidates::{Change, Objects, candidates};
     use super::super::visits::Visits;
     use super::*;
     use crate::full_trace::object_structures::ObjectStructure;
@@ -276,6 +287,31 @@ mod tests {
             (field.from, field.to, field.bytes, layout.parts()[0].bytes)
         };
         assert_eq!([layout(x), layout(y)], [(0, 0, 8, 16), (0, 8, 4, 16)]);
+    }
+
+    /// Nodes of 24 bytes, two of which are of another process, with an index in the place of their pointer: each process has a variable that the
+    /// first node's address is in.
+    #[test]
+    fn indexes_count_from_a_variable() {
+        let mut structure = structure(24, &[("key", 8), ("count", 4), ("kind", 4), ("next", 8)]);
+        structure.fields.iter_mut().for_each(|field| field.type_name = field.type_name.replace("long []", "int"));
+        let visits = Visits { accesses: 2000, in_arrays: 0, most_elements: 1, ..Visits::of(&[(0b1111, 1000)]) };
+        let found = candidates(&structure, &visits, Objects { count: 100, otherwise: 0 }).unwrap();
+        assert!(found.iter().all(|of| of.change != Change::Indexes), "20 bytes are 24 then, too");
+        structure.fields.remove(2);
+        structure.fields[2].offset = 16;
+        let found = candidates(&structure, &visits, Objects { count: 100, otherwise: 0 }).unwrap();
+        let indexes = found.iter().find(|of| of.change == Change::Indexes).unwrap();
+        let mut objects = [0x1000, 0x1020, 0x1000, 0x1020].map(|start| object(start, 24));
+        objects[2].process = 1;
+        objects[3].process = 1;
+        let structured =
+            Structured { structures: vec![structure], objects: vec![of(Filled::One); 4], ..Structured::default() };
+        let relaid = relayout(&objects, &structured, &[Some(indexes)]).unwrap();
+        let bases = |object: usize| &relaid.bases[relaid.objects[object].bases as usize..][..2];
+        assert_eq!(relaid.bases.len(), 8);
+        assert_eq!((bases(1)[0] - bases(0)[0], bases(0)[1], bases(2)[1]), (16, bases(1)[1], bases(3)[1]));
+        assert_ne!(bases(0)[1], bases(2)[1]);
     }
 
     #[test]

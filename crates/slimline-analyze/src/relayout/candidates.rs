@@ -1,14 +1,17 @@
 //! Layouts of a structure that may be better than the one that it has.
 
 mod merging;
+mod retyping;
 
 use slimline_simulate::relaid::{MovedField, Part, StructureLayout};
 
+pub use self::retyping::Retyped;
 use super::visits::{MOST_FIELDS, Visits};
 use crate::advise::definition::plain_name;
 use crate::affinity::Affinity;
 use crate::clusters::{Heat, Rules, clusters};
 use crate::fields::LINE_BYTES;
+use crate::full_trace::held_values::ROOM;
 use crate::full_trace::object_structures::{FieldShape, Hold, StructureShape};
 
 /// A field that fewer than this part of the visits use is in no cluster.
@@ -31,6 +34,8 @@ const POINTER_BYTES: u32 = 8;
 const LEAST_ELEMENTS: u64 = 8;
 /// One in so many objects may have something behind its structure: what is replayed leaves these as they are.
 const MOST_OTHERWISE: u64 = 100;
+/// Numbers that an index has.
+const INDEXES: u64 = 1 << 32;
 /// Structures larger than so many lines are not aligned to lines: it gains nothing.
 const MOST_ALIGNED_BYTES: u64 = 4 * LINE_BYTES;
 
@@ -49,6 +54,10 @@ pub enum Change {
     HotCold,
     /// Fields have narrower types, which hold what they were seen to hold; with other changes they may have them, too.
     Shrink,
+    /// Several fields are bits of one byte; others may have narrower types.
+    BitFields,
+    /// Pointers from one element to another are numbers of elements, which come from one pool; with other changes they may be, too.
+    Indexes,
     /// Several arrays in the place of one.
     Split,
     /// An array for each field.
@@ -67,6 +76,8 @@ impl Change {
             Self::Merge => "merge",
             Self::HotCold => "hot_cold_split",
             Self::Shrink => "shrink",
+            Self::BitFields => "bit_fields",
+            Self::Indexes => "indexes",
             Self::Split => "split",
             Self::ArrayOfEach => "array_of_each",
             Self::Blocks => "blocks",
@@ -81,14 +92,22 @@ pub struct Candidate {
     pub change: Change,
     /// Numbers of the fields of each part, in their order.
     pub parts: Vec<Vec<usize>>,
-    /// Those that have their narrower type.
-    pub narrowed: Vec<usize>,
+    /// Those that have another type than they are declared with.
+    pub types: Retyped,
     /// The same for the replay.
     pub layout: StructureLayout,
     /// What its objects' first elements are aligned to; 0: as they were.
     pub align: u64,
     /// Whether objects lie side by side.
     pub is_pool: bool,
+}
+
+impl Candidate {
+    /// Whether objects of this part lie side by side, without an allocator's own words between them.
+    pub fn is_from_pool(&self, part: usize) -> bool {
+        // What hot parts point to comes from a pool in any case: beside them it would be on their lines.
+        self.is_pool || self.change == Change::HotCold && part > 0
+    }
 }
 
 impl Candidate {
@@ -100,9 +119,29 @@ impl Candidate {
         }
     }
 
-    /// Whether it is one change with another one on top: narrower types in parts of elements.
-    fn is_combined(&self) -> bool {
-        self.change != Change::Shrink && !self.narrowed.is_empty()
+    /// Bytes that an element has of these.
+    fn hot_bytes(&self) -> u32 {
+        self.hot_parts().iter().map(|part| part.bytes).sum()
+    }
+
+    /// Whether it is one change with another one on top: other types in parts of elements, or narrower ones beside indexes.
+    pub fn is_combined(&self) -> bool {
+        match self.change {
+            Change::Shrink | Change::BitFields => false,
+            Change::Indexes => !self.types.narrowed.is_empty() || !self.types.packed.is_empty(),
+            _ => !self.types.is_none(),
+        }
+    }
+
+    /// Whether it is the combined one without what is on top.
+    pub fn is_plain_of(&self, combined: &Self) -> bool {
+        let fields = |part: &Vec<usize>| {
+            let mut fields = part.clone();
+            fields.sort_unstable();
+            fields
+        };
+        let is_same = (self.change, self.is_pool) == (combined.change, combined.is_pool);
+        !self.is_combined() && is_same && self.parts.iter().map(fields).eq(combined.parts.iter().map(fields))
     }
 }
 
@@ -163,7 +202,12 @@ pub fn candidates(
     }
     let are_in_arrays = visits.in_arrays * 2 > visits.accesses;
     let elements = if are_in_arrays { visits.most_elements } else { objects.count };
-    let of = Of { structure, visits, narrowed: Vec::new() };
+    let of = Of { structure, visits, types: Retyped::default() };
+    if let (true, [field]) = (structure.is_columns, structure.fields.as_slice()) {
+        // One that stays as it is declared has no lines of its own.
+        let apart = of.on_lines(field.hold == Hold::None);
+        return apart.map(|apart| vec![apart]).ok_or(Untouchable::HandedOn);
+    }
     if structure.is_columns {
         return if elements < LEAST_ELEMENTS { Err(Untouchable::Few) } else { of.merged() };
     }
@@ -174,37 +218,40 @@ pub fn candidates(
         return apart.map(|apart| vec![apart]).ok_or(why);
     }
     let mut found = Vec::new();
-    // Each layout with the types that fields have, and with narrower ones.
-    let mut both = |layout: &dyn Fn(&Of<'_>) -> Option<Candidate>| {
+    // Each layout with the types that fields have, and with other ones; elements of one array have numbers, and those of a pool.
+    let have_numbers = elements.saturating_mul(ROOM.into()) < INDEXES;
+    let in_one = have_numbers && are_in_arrays && objects.count == 1;
+    let in_pool = have_numbers && !are_in_arrays;
+    let mut each = |are_numbered: bool, layout: &dyn Fn(&Of<'_>) -> Option<Candidate>| {
         found.extend(layout(&of));
-        found.extend(of.narrower(layout));
+        found.extend(of.retyped(are_numbered, layout));
     };
     let order = of.by_use();
-    both(&|of| of.one(&order));
+    each(in_one, &|of| of.one(&order));
     if !are_in_arrays {
-        both(&|of| Some(of.pool(&order)));
+        each(in_pool, &|of| Some(of.pool(&order)));
     }
-    both(&|of| of.aligned(&of.as_declared(), are_in_arrays));
-    both(&|of| of.aligned(&of.in_order(&order), are_in_arrays));
+    each(in_one, &|of| of.aligned(&of.as_declared(), are_in_arrays));
+    each(in_one, &|of| of.aligned(&of.in_order(&order), are_in_arrays));
     // Parts of elements that are found by pointers are found by one themselves, but where all of them are in one array: which place it has there
     // is a subtraction.
     let is_linked = !are_in_arrays || is_linked(structure);
     if is_linked {
         for cold in of.cuts() {
-            both(&|of| of.hot_cold(cold, false));
+            each(in_one, &|of| of.hot_cold(cold, false));
             if !are_in_arrays {
-                both(&|of| of.hot_cold(cold, true));
+                each(in_pool, &|of| of.hot_cold(cold, true));
             }
         }
     }
     let is_one = structure.fields.iter().any(|field| field.hold == Hold::WithAll);
     if are_in_arrays && !is_one && (!is_linked || objects.count == 1) {
         for threshold in THRESHOLDS {
-            both(&|of| of.split(Change::Split, of.clusters(threshold)));
+            each(in_one, &|of| of.split(Change::Split, of.clusters(threshold)));
         }
-        let each: Vec<Vec<usize>> = (0..structure.fields.len()).map(|field| vec![field]).collect();
-        both(&|of| of.split(Change::ArrayOfEach, each.clone()));
-        both(&|of| of.blocks());
+        let alone: Vec<Vec<usize>> = (0..structure.fields.len()).map(|field| vec![field]).collect();
+        each(in_one, &|of| of.split(Change::ArrayOfEach, alone.clone()));
+        each(in_one, &|of| of.blocks());
     }
     found.extend(apart);
     let mut found = distinct(found);
@@ -267,8 +314,8 @@ pub(super) fn is_linked(structure: &StructureShape) -> bool {
 struct Of<'a> {
     structure: &'a StructureShape,
     visits: &'a Visits,
-    /// Fields that have their narrower type.
-    narrowed: Vec<usize>,
+    /// Fields that have another type.
+    types: Retyped,
 }
 
 impl Of<'_> {
@@ -335,49 +382,18 @@ impl Of<'_> {
         fields
     }
 
-    /// Bytes and alignment of a field.
-    fn extent(&self, field: usize) -> (u32, u32) {
-        let of = &self.fields()[field];
-        match of.narrower.filter(|_| self.narrowed.contains(&field)) {
-            Some(narrower) => (narrower.bytes, narrower.bytes),
-            None => (of.bytes, alignment(of)),
-        }
-    }
-
-    /// A layout with narrower types for as few fields as make its parts as small as those of all would; what is hardly used is left as it is.
-    /// None where that makes nothing smaller.
-    fn narrower(&self, layout: &dyn Fn(&Of<'_>) -> Option<Candidate>) -> Option<Candidate> {
-        let all: Vec<usize> =
-            (0..self.fields().len()).filter(|&field| self.fields()[field].narrower.is_some()).collect();
-        if all.is_empty() {
-            return None;
-        }
-        let with = |narrowed: Vec<usize>| layout(&Of { structure: self.structure, visits: self.visits, narrowed });
-        let mut least = with(all.clone())?;
-        for field in all {
-            let without = with(least.narrowed.iter().copied().filter(|narrowed| *narrowed != field).collect());
-            least = without.filter(|without| without.hot_parts() == least.hot_parts()).unwrap_or(least);
-        }
-        // One that would stay as it is declared is no layout.
-        let is_smaller = match layout(self) {
-            Some(wide) => wide.hot_parts() != least.hot_parts(),
-            None => least.parts.len() > 1 || least.layout.parts()[0].bytes < self.structure.bytes,
-        };
-        (!least.narrowed.is_empty() && is_smaller).then_some(least)
-    }
-
-    /// Fields in this order, which has holes where some are narrower but if these are put together.
-    fn in_order(&self, order: &[usize]) -> Vec<usize> {
-        if self.narrowed.is_empty() { order.to_vec() } else { self.packed(order) }
-    }
-
     fn laid(&self, fields: &[usize]) -> Laid {
         let mut laid = Laid { fields: Vec::new(), end: 0, align: 1 };
-        for &field in fields {
+        for &field in fields.iter().filter(|field| !self.types.packed.contains(field)) {
             let (bytes, align) = self.extent(field);
             let at = laid.end.next_multiple_of(align);
             laid.fields.push((field, at));
             (laid.end, laid.align) = (at + bytes, laid.align.max(align));
+        }
+        // Behind all others.
+        for byte in self.bytes_of_bits(fields) {
+            laid.fields.extend(byte.into_iter().map(|field| (field, laid.end)));
+            laid.end += 1;
         }
         laid
     }
@@ -390,9 +406,10 @@ impl Of<'_> {
         lanes: u32,
         (stride, link): (Option<u32>, bool),
     ) -> Candidate {
-        let (mut moved, mut sizes, mut link_at) = (Vec::new(), Vec::new(), None);
+        let (mut moved, mut sizes, mut link_at, mut in_order) = (Vec::new(), Vec::new(), None, Vec::new());
         for (number, fields) in parts.iter().enumerate() {
             let mut laid = self.laid(fields);
+            in_order.push(laid.fields.iter().map(|(field, _)| *field).collect());
             if link && number == 0 {
                 let at = laid.end.next_multiple_of(POINTER_BYTES);
                 (laid.end, laid.align, link_at) = (at + POINTER_BYTES, laid.align.max(POINTER_BYTES), Some(at));
@@ -407,30 +424,28 @@ impl Of<'_> {
                 let (to_bytes, _) = self.extent(field);
                 packed += to_bytes;
                 let (from, bytes, part) = (of.offset, of.bytes, number as u32);
-                moved.push(MovedField { from, bytes, part, to, to_bytes, leads_on: of.leads_on() });
+                moved.push(MovedField { from, bytes, part, to, to_bytes, holds: self.holds(field) });
             }
             sizes.push(Part { bytes: stride.filter(|_| number == 0).unwrap_or(bytes), lanes });
         }
         let layout = StructureLayout::new(self.structure.bytes, moved, sizes, link_at);
-        Candidate { change, parts, narrowed: self.narrowed.clone(), layout, align: 0, is_pool: false }
+        Candidate { change, parts: in_order, types: self.types.clone(), layout, align: 0, is_pool: false }
     }
 
     /// One structure with its fields in this order.
     fn one(&self, order: &[usize]) -> Option<Candidate> {
         let order = self.in_order(order);
         let is_ordered = order.is_sorted();
-        let change = if self.narrowed.is_empty() { Change::Reorder } else { Change::Shrink };
+        let change = self.types.change(Change::Reorder);
         let candidate = self.candidate(change, vec![order], 1, (None, false));
         let is_as_it_was = is_ordered && candidate.layout.parts()[0].bytes == self.structure.bytes;
-        (change == Change::Shrink || !is_as_it_was).then_some(candidate)
+        (!self.types.is_none() || !is_as_it_was).then_some(candidate)
     }
 
-    /// The structure as it is declared, or with narrower fields in this order, side by side.
+    /// The structure as it is declared, or with other types of fields in this order, side by side.
     fn pool(&self, order: &[usize]) -> Candidate {
-        let (change, order) = match self.narrowed.is_empty() {
-            true => (Change::Pool, self.as_declared()),
-            false => (Change::Shrink, self.packed(order)),
-        };
+        let order = if self.types.is_none() { self.as_declared() } else { self.packed(order) };
+        let change = self.types.change(Change::Pool);
         Candidate { is_pool: true, ..self.candidate(change, vec![order], 1, (None, false)) }
     }
 
@@ -477,8 +492,9 @@ impl Of<'_> {
         (parts.len() > 1).then(|| self.candidate(change, parts, 1, (None, false)))
     }
 
+    /// Bits of a byte are those of one element.
     fn blocks(&self) -> Option<Candidate> {
-        Some(Candidate {
+        self.types.packed.is_empty().then(|| Candidate {
             align: LINE_BYTES,
             ..self.candidate(Change::Blocks, vec![self.closely(self.as_declared())], LANES, (None, false))
         })
@@ -539,9 +555,19 @@ pub(super) mod tests {
         let counted = visits(&[(0b1, 4)], true);
         let few = Objects { count: 4, otherwise: 0 };
         assert_eq!(candidates(&one, &counted, few), Err(Untouchable::OneField));
-        let found = candidates(&one, &counted.by_several(), few).unwrap();
+        let shared = counted.by_several();
+        let found = candidates(&one, &shared, few).unwrap();
         let told: Vec<_> = found.iter().map(|of| (of.change, of.layout.parts()[0].bytes, of.align)).collect();
         assert_eq!(told, [(Change::Align, 64, 64)]);
+        // So has each number of a plain array, but not where code that is not traced gets it.
+        let mut plain = StructureShape { is_columns: true, ..one.clone() };
+        let found = candidates(&plain, &shared, few).unwrap();
+        assert_eq!(
+            found.iter().map(|of| (of.change, of.layout.parts()[0].bytes)).collect::<Vec<_>>(),
+            [(Change::Align, 64)]
+        );
+        plain.fields[0].hold = Hold::Apart;
+        assert_eq!(candidates(&plain, &shared, few), Err(Untouchable::HandedOn));
         // Of 72 bytes each has two lines, whether there are few of them or many.
         let large = structure(72, &[("counts", 64), ("id", 8)]);
         let on_lines = |objects| {
@@ -624,7 +650,7 @@ pub(super) mod tests {
             let found = candidates(structure, &visits, MANY).unwrap();
             of_change(&found, Change::Shrink)
                 .into_iter()
-                .map(|of| (of.parts[0].clone(), of.narrowed.clone(), of.layout.parts()[0].bytes, of.is_pool))
+                .map(|of| (of.parts[0].clone(), of.types.narrowed.clone(), of.layout.parts()[0].bytes, of.is_pool))
                 .collect::<Vec<_>>()
         };
         // 8 + 8 + 4 + 1.
@@ -651,7 +677,7 @@ pub(super) mod tests {
         let found = candidates(&structure, &visits(&[(0b10_1011, 1000), (0b01_0100, 1)], false), MANY).unwrap();
         let of = |of: &&Candidate| {
             let sizes: Vec<u32> = of.layout.parts().iter().map(|part| part.bytes).collect();
-            (of.parts.clone(), of.narrowed.clone(), sizes, of.is_pool)
+            (of.parts.clone(), of.types.narrowed.clone(), sizes, of.is_pool)
         };
         let hot_cold: Vec<_> = of_change(&found, Change::HotCold).iter().map(of).collect();
         let (wide, narrow) = (vec![vec![0, 1, 3, 5], vec![2, 4]], vec![vec![0, 5, 1, 3], vec![2, 4]]);
@@ -659,7 +685,9 @@ pub(super) mod tests {
             (wide.clone(), vec![], vec![40, 56], false),
             (wide, vec![], vec![40, 56], true),
             (narrow.clone(), vec![1, 3], vec![32, 56], false),
-            (narrow, vec![1, 3], vec![32, 56], true),
+            (narrow.clone(), vec![1, 3], vec![32, 56], true),
+            // With an index in the place of next.
+            (narrow, vec![1, 3], vec![24, 56], true),
         ];
         assert_eq!(hot_cold, expected);
         // One change is simpler than two.

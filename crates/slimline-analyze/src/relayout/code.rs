@@ -18,12 +18,18 @@ pub fn definitions(structure: &StructureShape, candidate: &Candidate) -> String 
     let name = plain_name(&structure.name);
     let lines = |part: &[usize]| -> Vec<String> {
         let own = |field: &usize| line(form, structure, candidate, *field, 1);
-        part.iter().map(own).collect()
+        part.iter().filter_map(own).collect()
     };
     let is_rust = structure.language == Language::Rust;
     let mut code = String::new();
     match candidate.change {
-        Change::Reorder | Change::Pool | Change::Align | Change::Shrink => {
+        Change::Align if structure.is_columns => {
+            if is_rust {
+                let _ = writeln!(code, "#[repr(align({}))]", alignment(candidate, 0));
+            }
+            form.structure(&mut code, &line_name(structure), &lines(&candidate.parts[0]), None);
+        }
+        Change::Reorder | Change::Pool | Change::Align | Change::Shrink | Change::BitFields | Change::Indexes => {
             // Else the compiler orders fields as it likes.
             let is_ordered = !candidate.parts[0].is_sorted();
             let attribute = match (candidate.change == Change::Align, is_ordered) {
@@ -58,11 +64,14 @@ pub fn definitions(structure: &StructureShape, candidate: &Candidate) -> String 
         Change::Blocks => {
             let lanes = candidate.layout.parts()[0].lanes;
             let lines: Vec<String> =
-                candidate.parts[0].iter().map(|field| line(form, structure, candidate, *field, lanes)).collect();
+                candidate.parts[0].iter().filter_map(|field| line(form, structure, candidate, *field, lanes)).collect();
             form.structure(&mut code, &format!("{name}_block"), &lines, None);
         }
     }
-    for text in [usage(structure, candidate, name), narrowed(candidate, is_rust).to_owned()] {
+    let indexed = indexed(structure, candidate, name);
+    for text in
+        [usage(structure, candidate, name), indexed, bits(candidate, is_rust), narrowed(candidate, is_rust).to_owned()]
+    {
         if !text.is_empty() {
             comment(&mut code, &text);
         }
@@ -73,12 +82,48 @@ pub fn definitions(structure: &StructureShape, candidate: &Candidate) -> String 
 /// What is to be done where fields have narrower types.
 const fn narrowed(candidate: &Candidate, is_rust: bool) -> &'static str {
     match is_rust {
-        _ if candidate.narrowed.is_empty() => "",
+        _ if candidate.types.narrowed.is_empty() => "",
         true => "narrower: conversions where they are stored (try_into, so that what is too large is found) and loaded",
         false => {
             "narrower: check where they are stored that no more than this is, and look at what takes their addresses, prints or scans them"
         }
     }
+}
+
+/// What is to be done where pointers are indexes.
+fn indexed(structure: &StructureShape, candidate: &Candidate, name: &str) -> String {
+    let Some(field) = candidate.types.indexed.first().map(|field| field_name(&structure.fields[*field])) else {
+        return String::new();
+    };
+    let items = if candidate.is_pool { format!("{name}_pool") } else { "items".to_owned() };
+    match (structure.language == Language::Rust, candidate.is_pool) {
+        (true, _) => format!(
+            "{items}: one Vec<{name}>, whose first is none: node.{field} becomes {items}[node.{field} as usize]; functions get indexes, or the Vec and one"
+        ),
+        (false, true) => format!(
+            "all {name} from one array {items} that never moves: malloc of as many as there will be, or addresses reserved by mmap with MAP_NORESERVE; its first is none. node->{field} becomes &{items}[node->{field}], a pointer's index is node - {items}"
+        ),
+        (false, false) => format!(
+            "items: the array of all of them, whose first is none (or keep index + 1): node->{field} becomes &items[node->{field}], a pointer's index is node - items"
+        ),
+    }
+}
+
+/// What is to be done where fields are bits of a byte.
+fn bits(candidate: &Candidate, is_rust: bool) -> String {
+    match is_rust {
+        _ if candidate.types.packed.is_empty() => String::new(),
+        true => "bits: methods load and store them by shifts and masks (or the crate bitflags)".to_owned(),
+        false => {
+            "bit-fields: none has an address (&node->flag), and a store loads its byte first, so that threads which store those of one byte need a lock; check where they are stored that no more than this is"
+                .to_owned()
+        }
+    }
+}
+
+/// Of an element of an array that has lines of its own.
+fn line_name(structure: &StructureShape) -> String {
+    format!("{}_line", field_name(&structure.fields[0]))
 }
 
 /// Writes a comment in lines of not too many columns.
@@ -108,16 +153,38 @@ pub fn narrower_type(language: Language, narrower: &Narrower) -> String {
     }
 }
 
-/// The declaration of a field, as often as there are lanes.
-fn line(form: Form, structure: &StructureShape, candidate: &Candidate, number: usize, lanes: u32) -> String {
+/// The declaration of a field, as often as there are lanes. None of what is declared with the field in front of it.
+fn line(form: Form, structure: &StructureShape, candidate: &Candidate, number: usize, lanes: u32) -> Option<String> {
     let field = &structure.fields[number];
+    let is_rust = form.language == Language::Rust;
+    if let Some(few) = field.few_bits.filter(|_| candidate.types.packed.contains(&number)) {
+        if is_rust {
+            return byte_of_bits(structure, candidate, number);
+        }
+        // What is stored to a truth is one whatever it was: it keeps its type.
+        let own = match few.range {
+            None => field.type_name.as_str(),
+            Some(_) if few.is_signed => "int8_t",
+            Some(_) => "uint8_t",
+        };
+        return Some(form.field(own, &format!("{} : {}", field_name(field), few.bits)));
+    }
+    if candidate.types.indexed.contains(&number) {
+        let own = if is_rust { "u32" } else { "uint32_t" };
+        let own = match lanes {
+            1 => own.to_owned(),
+            _ if is_rust => format!("[{own}; {lanes}]"),
+            _ => format!("{own}[{lanes}]"),
+        };
+        return Some(form.field(&own, &field_name(field)) + " // an index, 0: none");
+    }
     let is_known = !field.is_shared && field.hold == Hold::None;
     if !is_known || lanes > 1 && field.type_name.contains("(*") {
         // The widths of bit-fields are not known here, nor how a parent is declared.
         let times = if lanes > 1 { format!(", {lanes} of it") } else { String::new() };
-        return format!("/* {}{times}: as it is declared */", field.name);
+        return Some(format!("/* {}{times}: as it is declared */", field.name));
     }
-    let narrower = field.narrower.filter(|_| candidate.narrowed.contains(&number));
+    let narrower = field.narrower.filter(|_| candidate.types.narrowed.contains(&number));
     let own = narrower.map_or_else(|| field.type_name.clone(), |of| narrower_type(form.language, &of));
     let type_name = match own.find('[') {
         _ if lanes == 1 => own,
@@ -126,7 +193,28 @@ fn line(form: Form, structure: &StructureShape, candidate: &Candidate, number: u
         Some(at) => format!("{}[{lanes}]{}", &own[..at], &own[at..]),
         None => format!("{own}[{lanes}]"),
     };
-    form.field(&type_name, &field_name(field))
+    Some(form.field(&type_name, &field_name(field)))
+}
+
+/// The byte whose bits a field and others are, in Rust; none where it is not the first of them.
+fn byte_of_bits(structure: &StructureShape, candidate: &Candidate, number: usize) -> Option<String> {
+    let fields = candidate.layout.fields();
+    let place = |number: usize| {
+        let of = fields.iter().find(|of| of.from == structure.fields[number].offset)?;
+        Some((of.part, of.to))
+    };
+    let of_it = candidate.parts.iter().flatten().copied();
+    let of_it: Vec<usize> = of_it.filter(|other| place(*other) == place(number)).collect();
+    let mut from = 0;
+    let told = of_it.iter().map(|&number| {
+        let field = &structure.fields[number];
+        let bits = field.few_bits.map_or(0, |few| few.bits);
+        from += bits;
+        format!("{}: {bits} from bit {}", field_name(field), from - bits)
+    });
+    let told: Vec<String> = told.collect();
+    let names: Vec<String> = of_it.iter().map(|number| field_name(&structure.fields[*number])).collect();
+    (of_it.first() == Some(&number)).then(|| format!("{}: u8, // {}", names.join("_"), told.join(", ")))
 }
 
 /// A field's name as the source has it.
@@ -164,8 +252,20 @@ fn usage(structure: &StructureShape, candidate: &Candidate, name: &str) -> Strin
             "nothing else changes, but where its size, its layout or an initializer without names is relied on"
                 .to_owned()
         }
-        Change::Shrink if candidate.is_pool => "get them from a pool or arena (docs/tidy.md)".to_owned(),
-        Change::Shrink => String::new(),
+        Change::Shrink | Change::BitFields if candidate.is_pool => {
+            "get them from a pool or arena (docs/tidy.md)".to_owned()
+        }
+        Change::Shrink | Change::BitFields | Change::Indexes => String::new(),
+        Change::Align if structure.is_columns => {
+            let (align, field, name) = (alignment(candidate, 0), field(0), line_name(structure));
+            let how = match is_rust {
+                true => format!("{field} has elements of {name}"),
+                false => format!(
+                    "struct {name} {field}[…], _Alignas({align}) on its member (C++: struct alignas({align}) {name})"
+                ),
+            };
+            format!("{how}: {field}[i] becomes {field}[i].{field}; blocks of the heap by aligned_alloc({align}, …)")
+        }
         Change::Align if is_rust => "nothing else changes".to_owned(),
         Change::Align => {
             let align = alignment(candidate, 0);
@@ -228,9 +328,10 @@ fn usage(structure: &StructureShape, candidate: &Candidate, name: &str) -> Strin
 #[cfg(test)]
 mod tests {
     use super::super::candidates::tests::structure;
-    use super::super::candidates::{Objects, candidates};
+    use super::super::candidates::{Objects, Retyped, candidates};
     use super::super::visits::Visits;
     use super::*;
+    use crate::full_trace::held_values::FewBits;
     use crate::full_trace::values::Range;
 
     fn all(structure: &StructureShape, in_arrays: u64) -> Vec<(Change, String)> {
@@ -264,6 +365,64 @@ mod tests {
         assert!(first(&all, Change::Pool).contains("chunks of many node, handed out one behind the other"));
     }
 
+    /// Two truths, one number of three bits with a sign, and one of one.
+    fn flags(language: Language) -> StructureShape {
+        let mut shape = structure(16, &[("key", 8), ("a", 1), ("b", 1), ("c", 1), ("d", 1), ("note", 4)]);
+        shape.language = language;
+        let few = |bits, is_signed, range| Some(FewBits { bits, is_signed, range, storer: None });
+        let of = [
+            few(1, false, None),
+            few(1, false, None),
+            few(3, true, Some(Range::Signed(-1, 0))),
+            few(1, false, Some(Range::Unsigned(0, 1))),
+        ];
+        let names = ["u64", "bool", "bool", "i8", "u8", "[u8; 4]"];
+        shape.fields.iter_mut().zip(names).for_each(|(field, name)| field.type_name = name.to_owned());
+        shape.fields[1..5].iter_mut().zip(of).for_each(|(field, few)| field.few_bits = few);
+        shape
+    }
+
+    #[test]
+    fn definitions_have_bits() {
+        let mut shape = flags(Language::C);
+        let packed = Retyped { packed: vec![1, 2, 3, 4], ..Retyped::default() };
+        let visits =
+            Visits { accesses: 2000, in_arrays: 2000, most_elements: 100, ..Visits::of(&[(0b111_1111, 1000)]) };
+        let code = |shape: &StructureShape| {
+            let found = candidates(shape, &visits, Objects { count: 1, otherwise: 0 }).unwrap();
+            let bits = found.iter().find(|of| of.change == Change::BitFields).unwrap();
+            assert_eq!(bits.types, packed);
+            definitions(shape, bits)
+        };
+        // 8 and 9 bytes of which four are bits of one.
+        shape.fields[5].bytes = 5;
+        shape.fields[5].type_name = "char[5]".to_owned();
+        shape.bytes = 24;
+        shape.fields.push(FieldShape {
+            name: "end".to_owned(),
+            type_name: "char[2]".to_owned(),
+            offset: 17,
+            bytes: 2,
+            ..FieldShape::default()
+        });
+        let c = code(&shape);
+        assert!(
+            c.contains(
+                "    char end[2];\n    int8_t c : 3;\n    bool a : 1;\n    bool b : 1;\n    uint8_t d : 1;\n};\n"
+            ),
+            "{c}"
+        );
+        shape.language = Language::Rust;
+        let rust = code(&shape);
+        assert!(
+            rust.contains(
+                "    c_a_b_d: u8, // c: 3 from bit 0, a: 1 from bit 3, b: 1 from bit 4, d: 1 from bit 5\n}\n"
+            ),
+            "{rust}"
+        );
+        assert!(rust.contains("// bits: methods load and store them"), "{rust}");
+    }
+
     /// Narrower fields in parts of elements.
     #[test]
     fn definitions_have_the_narrower_types() {
@@ -275,7 +434,7 @@ mod tests {
         }
         let visits = Visits { accesses: 2000, most_elements: 100, ..Visits::of(&[(0b11011, 1000), (0b100, 1)]) };
         let found = candidates(&shape, &visits, Objects { count: 100, otherwise: 0 }).unwrap();
-        let hot_cold = found.iter().find(|of| of.change == Change::HotCold && !of.narrowed.is_empty()).unwrap();
+        let hot_cold = found.iter().find(|of| of.change == Change::HotCold && !of.types.narrowed.is_empty()).unwrap();
         let code = definitions(&shape, hot_cold);
         assert!(
             code.starts_with(

@@ -19,23 +19,30 @@ use crate::full_trace::object_structures::{
 };
 use crate::full_trace::objects::Object;
 
-/// Shorter arrays are not looked at: there are many of a few elements which have as many by chance.
+/// Shorter arrays are not merged: there are many of a few elements which have as many by chance.
 const LEAST_ELEMENTS: u64 = 64;
+/// Arrays of more elements are none of which each thread has an element.
+const MOST_OF_THREADS: u64 = 1024;
 /// Arrays that their structure's name has at most.
 const NAMED: usize = 4;
 
 /// Lines that hand arrays to code that is not traced, with their files: by object, or by the structure that it is a field of.
 pub type HandedOnLines = BTreeMap<u32, Vec<(String, Tie)>>;
 
-/// Makes a structure of the arrays of each process that have as many elements. Those that are handed on stay apart: the lines of these by structure.
+/// Makes a structure of the arrays of each process that have as many elements, and one of each array that is short or has as many as no other one: threads
+/// may have its elements. Those that are handed on stay apart: the lines of these by structure.
 pub fn join(structured: &mut Structured, objects: &[Object], handed_on: &HandedOnLines) -> HandedOnLines {
     let mut alike: BTreeMap<(u32, u64), Vec<&Array>> = BTreeMap::new();
     for array in structured.arrays.iter().filter(|array| array.elements >= LEAST_ELEMENTS) {
         let process = objects[array.object as usize].process;
         alike.entry((process, array.elements)).or_default().push(array);
     }
-    let mut made = Vec::new();
-    for mut arrays in alike.into_values().filter(|arrays| arrays.len() > 1) {
+    let (several, alone): (Vec<_>, Vec<_>) = alike.into_values().partition(|arrays| arrays.len() > 1);
+    let short = structured.arrays.iter().filter(|array| array.elements < LEAST_ELEMENTS);
+    let alone = alone.into_iter().flatten().chain(short);
+    let alone = alone.filter(|array| (2..=MOST_OF_THREADS).contains(&array.elements));
+    let mut made: Vec<_> = alone.map(|array| (vec![array.object], shape(&[array]))).collect();
+    for mut arrays in several {
         // So that each lies at a multiple of its size.
         arrays.sort_by_key(|array| (std::cmp::Reverse(array.element_bytes), array.object));
         arrays.truncate(MOST_FIELDS);
@@ -78,7 +85,7 @@ fn shape(arrays: &[&Array]) -> StructureShape {
         names.push("…");
     }
     StructureShape {
-        name: format!("arrays {}", names.join(", ")),
+        name: format!("{} {}", if arrays.len() > 1 { "arrays" } else { "array" }, names.join(", ")),
         bytes,
         language: arrays[0].language,
         is_alias: false,
@@ -206,7 +213,7 @@ fn is_word(c: char) -> bool {
 /// their paths.
 pub fn all_handed_on(arrays: &[Array], traced: &FxHashSet<&str>, sources: &[(String, String)]) -> HandedOnLines {
     let mut all = HandedOnLines::new();
-    for array in arrays.iter().filter(|array| array.elements >= LEAST_ELEMENTS) {
+    for array in arrays.iter().filter(|array| array.elements > 1) {
         let mut lines = BTreeSet::new();
         for (file, text) in sources {
             for at in array.names.iter().flat_map(|name| handed_on(name, text)) {
@@ -264,15 +271,21 @@ mod tests {
         let objects: Vec<Object> = [0, 0, 0, 0, 1, 0].into_iter().map(object).collect();
         let mut structured = Structured { structures: Vec::new(), objects: vec![None; 6], arrays };
         assert!(join(&mut structured, &objects, &HandedOnLines::new()).is_empty());
-        let [shape] = structured.structures.as_slice() else { panic!("{structured:?}") };
+        // The others are by themselves.
+        let [.., shape] = structured.structures.as_slice() else { panic!("{structured:?}") };
+        let names: Vec<(&str, u32)> =
+            structured.structures.iter().map(|shape| (shape.name.as_str(), shape.bytes)).collect();
+        let alone = [("array more", 8), ("array other", 8), ("array short", 8), ("array also", 8)];
+        assert_eq!(names[..4], alone);
         assert_eq!((shape.name.as_str(), shape.bytes, shape.is_columns), ("arrays x, id", 12, true));
         let fields: Vec<_> =
             shape.fields.iter().map(|field| (field.name.as_str(), field.offset, field.bytes)).collect();
         assert_eq!(fields, [("x", 0, 8), ("id", 8, 4)]);
         let lines: Vec<_> = shape.lines.iter().map(|line| (line.line, line.offset)).collect();
         assert_eq!(lines, [(1, Some(8)), (2, Some(0))]);
-        let column = |field| Some(ObjectStructure { structure: 0, filled: Filled::Column(field), skipped: 0 });
-        assert_eq!(structured.objects, [column(1), column(0), None, None, None, None]);
+        let column = |structure, field| Some(ObjectStructure { structure, filled: Filled::Column(field), skipped: 0 });
+        let expected = [column(4, 1), column(4, 0), column(0, 0), column(2, 0), column(1, 0), column(3, 0)];
+        assert_eq!(structured.objects, expected);
     }
 
     #[test]

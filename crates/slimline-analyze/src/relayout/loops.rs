@@ -326,7 +326,7 @@ mod tests {
     fn taken(accesses: &[Access]) -> Taken {
         let mut waiting = waiting();
         waiting.take(&accesses.iter().map(|access| Access { key: 0, ..*access }).collect::<Vec<_>>());
-        Taken::of(&waiting.finish())
+        Taken::of(&waiting.finish(), 0.0)
     }
 
     /// Eight rows of 128 bytes, by columns.

@@ -5,6 +5,7 @@
 //! would have them then ([`addresses`]), and each layout is replayed through the simulated machine. What is told is what came of that.
 
 pub mod addresses;
+pub mod allocating;
 pub mod candidates;
 mod code;
 pub mod columns;
@@ -38,9 +39,11 @@ pub struct Taken {
 }
 
 impl Taken {
-    /// As a machine made it.
-    pub fn of(waited: &Waited) -> Self {
-        Self::of_counts(waited.times, &waited.outcome.total(), waited.outcome.machine())
+    /// As a machine made it, and allocators of so many cycles.
+    pub fn of(waited: &Waited, allocating: f64) -> Self {
+        let Times { least, expected, most } = waited.times;
+        let times = Times { least: least + allocating, expected: expected + allocating, most: most + allocating };
+        Self::of_counts(times, &waited.outcome.total(), waited.outcome.machine())
     }
 
     /// Of the accesses of one key, whose times were asked for.

@@ -3,6 +3,27 @@
 use super::candidates::{Candidate, Objects, Untouchable};
 use super::{Taken, TimeRatio, WORTH_IT, best};
 
+/// Part of the time by which a layout may be behind half of what the best one saves, and gains by other types of its fields what others do not.
+const BEHIND: f64 = 0.05;
+
+/// Whether a layout with other types of fields on top of its change is worth a try, by what came of the others of its structure: not where that change
+/// alone saves less than half of what the best one does, and five hundredths less than that.
+pub fn is_worth_trying<'a>(
+    combined: &Candidate,
+    tried: impl Iterator<Item = (&'a Candidate, &'a Option<TimeRatio>)>,
+) -> bool {
+    let (mut best, mut alone): (f64, Option<f64>) = (0.0, None);
+    for (candidate, saved) in tried.filter_map(|(candidate, ratio)| Some((candidate, ratio.as_ref()?.saved()))) {
+        if candidate.types.is_none() {
+            best = best.max(saved);
+        }
+        if candidate.is_plain_of(combined) {
+            alone = Some(alone.map_or(saved, |alone| alone.max(saved)));
+        }
+    }
+    alone.is_none_or(|alone| alone >= best / 2.0 - BEHIND)
+}
+
 /// A layout that was tried.
 #[derive(Clone, Debug)]
 pub struct Tried {
@@ -59,11 +80,43 @@ impl Searched {
 
 #[cfg(test)]
 mod tests {
-    use super::super::candidates::candidates;
     use super::super::candidates::tests::structure;
+    use super::super::candidates::{Change, candidates};
     use super::super::visits::Visits;
     use super::*;
+    use crate::full_trace::held_values::{Narrower, Number};
+    use crate::full_trace::values::Range;
     use slimline_simulate::waiting::Times;
+
+    /// Of nodes of which a part could be narrower: what is behind is not tried with that on top.
+    #[test]
+    fn what_is_far_behind_is_not_tried_with_more() {
+        let mut shape = structure(88, &[("key", 8), ("kind", 8), ("note", 48), ("count", 8), ("uses", 8), ("next", 8)]);
+        for field in [1, 3] {
+            shape.fields[field].narrower =
+                Some(Narrower { bytes: 2, number: Number::Signed, range: Range::Signed(0, 9) });
+        }
+        let visits = Visits { accesses: 100, ..Visits::of(&[(0b10_1011, 1000), (0b01_0100, 1)]) };
+        let found = candidates(&shape, &visits, Objects { count: 100, otherwise: 0 }).unwrap();
+        let hot_cold = |is_combined: bool, is_pool: bool| {
+            let is_it = |of: &&Candidate| {
+                of.change == Change::HotCold && of.is_pool == is_pool && of.is_combined() == is_combined
+            };
+            found.iter().position(|of| is_it(&of)).unwrap()
+        };
+        let is_worth_trying = |of: usize, saved: [f64; 2]| {
+            let mut ratios = vec![None; found.len()];
+            for (is_pool, saved) in [false, true].into_iter().zip(saved) {
+                ratios[hot_cold(false, is_pool)] = Some(TimeRatio { low: 0.0, expected: 1.0 - saved, high: 1.0 });
+            }
+            is_worth_trying(&found[of], found.iter().zip(&ratios))
+        };
+        let [heap, pool] = [false, true].map(|is_pool| hot_cold(true, is_pool));
+        assert!(is_worth_trying(heap, [0.16, 0.4]) && is_worth_trying(pool, [0.16, 0.4]));
+        assert!(!is_worth_trying(heap, [0.14, 0.4]) && is_worth_trying(pool, [0.14, 0.4]));
+        // Where nothing saves anything, what costs little is.
+        assert!(is_worth_trying(heap, [-0.04, -0.2]) && !is_worth_trying(pool, [-0.04, -0.2]));
+    }
 
     #[test]
     fn what_all_of_the_program_does_not_confirm_is_not_advised() {

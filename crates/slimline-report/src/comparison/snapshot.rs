@@ -136,7 +136,13 @@ impl Snapshot {
         let machine = |machine: Machine| MachineMisses {
             name: machine.name,
             accesses: machine.loads.saturating_add(machine.stores),
-            caches: machine.caches.into_iter().map(|cache| (cache.name, cache.misses)).collect(),
+            // None of instructions where none was fetched.
+            caches: machine
+                .caches
+                .into_iter()
+                .filter(Cache::was_asked)
+                .map(|cache| (cache.name, cache.misses))
+                .collect(),
             data: machine.by.map(|by| by.data.into_iter().map(missed).collect()).unwrap_or_default(),
         };
         Self {
@@ -169,6 +175,13 @@ struct Machine {
 struct Cache {
     name: String,
     misses: u64,
+    lookups: Option<u64>,
+}
+
+impl Cache {
+    fn was_asked(&self) -> bool {
+        self.lookups != Some(0)
+    }
 }
 
 #[derive(Deserialize)]

@@ -9,6 +9,7 @@ use slimline_analyze::relayout::candidates::Candidate;
 use slimline_analyze::relayout::ties::{Reliance, Tie};
 
 use super::NarrowerRow;
+use crate::full_trace::bounds;
 use crate::source::seen_from;
 
 /// What to mind where a layout changes, and where that is seen.
@@ -47,7 +48,7 @@ fn narrowed(shape: &StructureShape, candidate: &Candidate) -> Option<Caution> {
         let row = NarrowerRow::of(shape.language, field.narrower.as_ref()?);
         Some(format!("{} {} to {} ({})", field.name, row.least, row.greatest, row.type_name))
     };
-    let seen: Vec<String> = candidate.narrowed.iter().filter_map(seen).collect();
+    let seen: Vec<String> = candidate.types.narrowed.iter().filter_map(seen).collect();
     (!seen.is_empty()).then(|| {
         Caution::of(&format!(
             "narrower types are by what this run was seen to load and store, with room for {ROOM} times as much: {}",
@@ -56,9 +57,40 @@ fn narrowed(shape: &StructureShape, candidate: &Candidate) -> Option<Caution> {
     })
 }
 
+/// What the fields that become bits were seen to hold.
+fn packed(shape: &StructureShape, candidate: &Candidate) -> Option<Caution> {
+    let seen = |&field: &usize| {
+        let field = &shape.fields[field];
+        let few = field.few_bits?;
+        let held = few.range.map(|range| {
+            let (least, greatest) = bounds(range);
+            format!(" {least} to {greatest}")
+        });
+        let bits = if few.bits == 1 { "1 bit".to_owned() } else { format!("{} bits", few.bits) };
+        Some(format!("{}{} ({bits})", field.name, held.unwrap_or_default()))
+    };
+    let seen: Vec<String> = candidate.types.packed.iter().filter_map(seen).collect();
+    (!seen.is_empty()).then(|| {
+        Caution::of(&format!(
+            "bit-fields are by what this run was seen to load and store, with room for {ROOM} times as much but for what was 0 and 1, and by which threads stored: {}",
+            seen.join(", ")
+        ))
+    })
+}
+
+/// What indexes do not lead to.
+fn indexed(candidate: &Candidate) -> Option<Caution> {
+    (!candidate.types.indexed.is_empty()).then(|| {
+        Caution::of(
+            "only what is in the pool or array has an index: not one on a stack, in a variable or in another structure, and no pointer with a tag in its lowest bits",
+        )
+    })
+}
+
 /// What to mind where a structure changes, as far as values, sources and its declaration tell.
 pub(super) fn cautions(shape: &StructureShape, candidate: &Candidate, ties: Option<&[(String, Tie)]>) -> Vec<Caution> {
-    let mut cautions: Vec<Caution> = narrowed(shape, candidate).into_iter().collect();
+    let types = [narrowed(shape, candidate), packed(shape, candidate), indexed(candidate)];
+    let mut cautions: Vec<Caution> = types.into_iter().flatten().collect();
     let Some(ties) = ties else {
         cautions.push(Caution::of(
             "sources that access it are not here: what relies on its layout (offsetof, files of it) was not looked for",

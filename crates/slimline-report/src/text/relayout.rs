@@ -209,6 +209,10 @@ fn one(out: &mut impl Write, (of, advice): (&StructureRow, &AdvisedRow), is_all:
 /// Its name, and objects of it.
 pub(crate) fn what_it_is(of: &StructureRow, allocated_at: Option<&str>) -> String {
     let place = allocated_at.map_or_else(String::new, |at| format!(", allocated at {}", plain(at)));
+    if of.is_columns && of.fields.len() == 1 {
+        let elements = plural(of.object_bytes / u64::from(of.bytes.max(1)), "element");
+        return format!("{}: {elements} of {} bytes{place}", plain(&of.name), of.bytes);
+    }
     if of.is_columns {
         let elements = of.object_bytes / u64::from(of.bytes.max(1));
         return format!(
@@ -267,10 +271,12 @@ fn tried(out: &mut impl Write, of: &StructureRow, advised: &TriedRow) -> fmt::Re
 /// What a layout is, how many bytes each of its parts has, and which fields these have.
 pub(crate) fn layout_words(row: &TriedRow) -> [String; 3] {
     let pool = if row.is_pool && row.change != "pool" { ", pool" } else { "" };
-    let narrower = if row.narrowed.is_empty() || row.change == "shrink" { "" } else { ", shrink" };
+    let types = [(&row.indexed, "indexes"), (&row.bit_fields, "bit fields"), (&row.narrowed, "shrink")];
+    let besides = types.into_iter().filter(|(fields, of)| !fields.is_empty() && row.change.replace('_', " ") != *of);
+    let besides: String = besides.map(|(_, of)| format!(", {of}")).collect();
     let sizes: Vec<String> = row.part_bytes.iter().map(u32::to_string).collect();
     let parts: Vec<String> = row.parts.iter().map(|part| format!("{{{}}}", plain(&part.join(" ")))).collect();
-    [format!("{}{pool}{narrower}", row.change.replace('_', " ")), sizes.join("+"), parts.join(" ")]
+    [format!("{}{pool}{besides}", row.change.replace('_', " ")), sizes.join("+"), parts.join(" ")]
 }
 
 #[cfg(test)]
@@ -326,6 +332,8 @@ pub(crate) mod tests {
             change,
             parts: parts.map(|part| part.iter().map(|field| (*field).to_owned()).collect()).to_vec(),
             narrowed: Vec::new(),
+            indexed: Vec::new(),
+            bit_fields: Vec::new(),
             part_bytes: vec![8, 8],
             is_pool: false,
             time_ratio,

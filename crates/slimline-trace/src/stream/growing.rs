@@ -32,6 +32,14 @@ pub struct Known {
 }
 
 impl GrowingProgram {
+    /// What is known of another one. What is added to one of them the other does not get.
+    pub fn of(known: &Known) -> Self {
+        let mut program = Program::default();
+        program.learn(known);
+        let modules = locked(&known.modules)[..known.count].to_vec();
+        Self { program, modules: Arc::new(Mutex::new(modules)) }
+    }
+
     /// Adds the modules of a section of site tables, and that of the runtime, but those that are there. False where the section has
     /// none.
     pub fn add_section(&mut self, section: &[u8]) -> Result<bool, SitesError> {
@@ -103,5 +111,22 @@ mod tests {
             assert_eq!((of.modules().len(), of.site_count(), headers(of)), (3, 9, headers(growing.program())));
         }
         assert!(growing.add_section(b"slimsite").is_err());
+    }
+
+    #[test]
+    fn what_is_added_to_another_one_stays_there() {
+        let mut first = GrowingProgram::default();
+        first.add_section(&section("a.c", 2)).unwrap();
+        let known = first.known();
+        first.add_section(&section("b.c", 3)).unwrap();
+        let mut second = GrowingProgram::of(&known);
+        second.add_section(&section("c.c", 4)).unwrap();
+        let modules = |of: &GrowingProgram| of.program().modules().len();
+        // With that of the runtime.
+        assert_eq!((modules(&first), modules(&second)), (3, 3));
+        let mut learned = Program::new();
+        learned.learn(&second.known());
+        assert_eq!((learned.modules().len(), learned.site_count()), (3, second.program().site_count()));
+        assert_ne!(first.program().site_count(), second.program().site_count());
     }
 }

@@ -189,7 +189,7 @@ fn replay(options: &cli::Trace, directory: &Path) -> anyhow::Result<u8> {
     let trace = RecordedTrace::open_traced(directory)?;
     let place = ReportPlace::open(options.report.as_deref(), false)?;
     let mut live = Live::of(analysis(options));
-    live.begin_replay(trace.recording());
+    live.begin_replay(&trace);
     let pass = trace.read(&mut [&mut live])?;
     live.end_replay(&pass);
     if in_vain(&mut live) {
@@ -204,10 +204,10 @@ fn report_of(live: Live, recording: &Recording, rules: &SplitRules) -> TraceRepo
     live.report(command.clone(), (*end, *windows), rules)
 }
 
-/// What of a trace is counted where nothing is left out; it is to read `recording`.
-pub(super) fn counting(recording: &Recording) -> Live {
+/// What of a trace is counted where nothing is left out; it is to read `trace`.
+pub(super) fn counting(trace: &RecordedTrace) -> Live {
     let mut live = Live::of(TraceAnalysis::of(Filter::default()));
-    live.begin_replay(recording);
+    live.begin_replay(trace);
     live
 }
 

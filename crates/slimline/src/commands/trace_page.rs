@@ -125,7 +125,7 @@ impl<'a> Of<'a> {
         let mut for_extents = self.simulation(&Options::default())?;
         let plan = place::Plan::of(machine, None, None, PLACED_PART);
         let mut placing = plan.and_then(|plan| Ok((plan, self.simulation(&Options::default())?))).map_err(in_words);
-        let mut counting = trace::counting(trace.recording());
+        let mut counting = trace::counting(trace);
         let (mut survey, mut walks) = (Survey::of(with_tlbs), Walks::default());
         let mut walking = walks.taking();
 

@@ -5,7 +5,8 @@ use std::fs;
 use serde_json::Value;
 
 use super::scratch::Scratch;
-use super::{BODIES, compile, keep, planted, shown};
+use super::scratch::stdout;
+use super::{BODIES, compile, keep, planted, shown, slimline};
 
 #[test]
 fn types_of_two_programs_are_compared() {
@@ -76,4 +77,37 @@ fn misses_of_two_traces_are_compared() {
     let text = shown(&scratch, &["diff", "old.json", "new.json"]);
     assert!(text.contains("valgrind: 100 → 150 accesses"), "{text}");
     assert!(text.contains("+50.0 %"), "{text}");
+}
+
+/// Types, shares and misses of what each access of two programs was to.
+#[test]
+fn recorded_traces_are_compared() {
+    let scratch = Scratch::new();
+    let changed = planted();
+    for (name, source) in [("old", BODIES), ("new", &changed)] {
+        fs::write(scratch.path("bodies.c"), source.replace("step < 400", "step < 4")).unwrap();
+        shown(&scratch, &["cc", "-O2", "-g", "bodies.c", "-o", name]);
+        shown(&scratch, &["trace", "-o", &format!("{name}.trace"), "--", &format!("./{name}")]);
+    }
+    let diff = ["diff", "old.trace", "new.trace", "--machine", "valgrind"];
+    let text = shown(&scratch, &diff);
+    assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
+    assert!(text.starts_with("old.trace → new.trace\n\nLAYOUTS\n  body: 64 → 72 bytes, 1 → 2 lines\n"), "{text}");
+    assert!(text.contains("valgrind: 1,572,866 → 1,572,866 accesses") && !text.contains("I1"), "{text}");
+    let json: Value = serde_json::from_str(&shown(&scratch, &[&diff[..], &["--format", "json"]].concat())).unwrap();
+    let rows = json["shares"]["changed"].as_array().unwrap();
+    let share = |field: &str, side: &str| {
+        let row = rows.iter().find(|row| row["field"] == field).unwrap_or_else(|| panic!("{text}"));
+        row[side]["share"].as_f64().unwrap()
+    };
+    // Each store to `x` has a load before it; each line of `x` and `mass` misses.
+    for side in ["old", "new"] {
+        assert!((share("x", side) + share("mass", side) - 1.0).abs() < 0.001, "{text}");
+        assert!((0.5..0.8).contains(&share("x", side)), "{text}");
+    }
+    let gate = slimline(&scratch, &["check", "new.trace", "--against", "old.trace", "--machine", "valgrind"]);
+    assert_eq!(gate.status.code(), Some(1));
+    assert!(stdout(&gate).starts_with("hot_field: body: hot field mass"), "{}", stdout(&gate));
+    let same = shown(&scratch, &["check", "old.trace", "--against", "old.trace", "--machine", "valgrind"]);
+    assert!(same.contains("no regression"), "{same}");
 }

@@ -11,12 +11,12 @@ use crate::html::bar;
 use crate::html::page::{self, Escaped};
 use crate::html::structure_map::legend;
 use crate::html::table::{Cell, Column, Table};
-use crate::relayout::{AdvisedRow, FieldRow, LoopRow, PredictedRow, RelayoutReport, StructureRow, TriedRow};
+use crate::relayout::{AdvisedRow, LoopRow, PredictedRow, RelayoutReport, StructureRow, TriedRow};
 use crate::structure_map::{Block, Map, What};
 use crate::text::gain;
 use crate::text::number::{percent, plural};
 use crate::text::relayout::{METHOD, NOTHING, fits, large_pages, layout_words, ratio, replayed, unnamed, what_it_is};
-use crate::view::Interval;
+use crate::view::{Interval, NewLayout};
 
 /// Most parts of a layout that are drawn.
 const MOST_MAPS: usize = 6;
@@ -131,11 +131,11 @@ fn predicted_by(out: &mut impl Write, predicted: &PredictedRow, how: &str) -> fm
     )
 }
 
-/// What a field is, by how many visits use it.
-fn what(field: &FieldRow) -> What {
-    match field.used {
-        0.0 => What::Unused(field.name.clone()),
-        used => What::Used(field.name.clone(), used),
+/// What a field is, by the part of the visits that use it.
+fn what(name: String, used: f64) -> What {
+    match used {
+        0.0 => What::Unused(name),
+        used => What::Used(name, used),
     }
 }
 
@@ -150,8 +150,11 @@ fn as_it_is(out: &mut impl Write, of: &StructureRow) -> fmt::Result {
         return Ok(());
     }
     let fields = of.fields.iter().filter(|field| field.bytes > 0);
-    let fields =
-        fields.map(|field| Block { offset: field.offset.into(), bytes: field.bytes.into(), what: what(field) });
+    let fields = fields.map(|field| Block {
+        offset: field.offset.into(),
+        bytes: field.bytes.into(),
+        what: what(field.name.clone(), field.used),
+    });
     let map = Map::with_holes(of.bytes.into(), fields.collect(), is_array(of));
     map.write(out, &format!("{} as it is, by visits", of.name))
 }
@@ -159,15 +162,20 @@ fn as_it_is(out: &mut impl Write, of: &StructureRow) -> fmt::Result {
 fn as_advised(out: &mut impl Write, of: &StructureRow, advice: &AdvisedRow) -> fmt::Result {
     let parts = advice.layouts.len();
     let is_moved_out = advice.layouts.iter().any(|layout| layout.pointer_at.is_some());
-    let field_at = |from: u64| {
-        let field = of.fields.iter().find(|field| u64::from(field.offset) == from);
-        field.map_or(What::Unknown, what)
+    let field_at = |layout: &NewLayout, from: u64| {
+        let place = |from: u64| layout.fields.iter().find(|field| field.from == from).map(|field| field.offset);
+        // Those that are bits of one byte are one block.
+        let there = of.fields.iter().filter(|field| place(field.offset.into()) == place(from));
+        let names: Vec<&str> = there.clone().map(|field| field.name.as_str()).collect();
+        let hottest = there.max_by(|a, b| a.used.total_cmp(&b.used));
+        hottest.map_or(What::Unknown, |hottest| what(names.join(" "), hottest.used))
     };
     for (number, layout) in advice.layouts.iter().take(MOST_MAPS).enumerate() {
         let part = if parts == 1 { String::new() } else { format!(", part {} of {parts}", number + 1) };
         // What is behind a pointer, or in pools, lies side by side.
         let is_array = is_array(of) || advice.layout.is_pool || is_moved_out && layout.pointer_at.is_none();
-        Map::of_new(layout, field_at, is_array).write(out, &format!("As advised{part}, by visits"))?;
+        Map::of_new(layout, |from| field_at(layout, from), is_array)
+            .write(out, &format!("As advised{part}, by visits"))?;
     }
     match parts.saturating_sub(MOST_MAPS) {
         0 => Ok(()),
