@@ -303,6 +303,7 @@ pub(crate) mod tests {
             offset,
             bytes: 8,
             used: 0.5,
+            bits: None,
             narrower: None,
         };
         StructureRow {
