@@ -181,17 +181,25 @@ fn interchange(found: &LocalityFindings, leading: &Walker, nest: &[Costly]) -> O
     let cycles: u64 = nest.iter().map(|of| of.costs.cycles).sum();
     let count: u64 = nest.iter().map(|of| of.costs.count * u64::from(of.walker.lanes)).sum();
     let observed = cycles as f64 / count as f64;
-    let (cold, warm) = (mean(&now.cold), mean(&now.warm));
-    let part = if cold > warm { ((observed - warm) / (cold - warm)).clamp(0.0, 1.0) } else { 1.0 };
+    let part = part_cold(observed, mean(&now.cold), mean(&now.warm));
     let mixed = |of: &exchange::Cycles| -> Vec<f64> {
         of.cold.iter().zip(&of.warm).map(|(cold, warm)| part * cold + (1.0 - part) * warm).collect()
     };
     let (now, then) = (mixed(&now), mixed(&then));
-    let is_replayed = (observed / REPLAYED..=observed * REPLAYED).contains(&mean(&now));
-    (is_replayed && mean(&then) <= mean(&now) * (1.0 - SAVED)).then(|| {
+    (is_replay_of(observed, mean(&now)) && mean(&then) <= mean(&now) * (1.0 - SAVED)).then(|| {
         let change = |(&replayed, &predicted)| Change::Interchange { replayed, predicted };
         now.iter().zip(&then).map(change).collect()
     })
+}
+
+/// How much of what was observed of a nest is as the first time through its replay, with empty caches; the rest is as the next time.
+pub(crate) fn part_cold(observed: f64, cold: f64, warm: f64) -> f64 {
+    if cold > warm { ((observed - warm) / (cold - warm)).clamp(0.0, 1.0) } else { 1.0 }
+}
+
+/// Whether a replay as it is takes about what was observed.
+pub(crate) fn is_replay_of(observed: f64, replayed: f64) -> bool {
+    (observed / REPLAYED..=observed * REPLAYED).contains(&replayed)
 }
 
 /// Searches that need not begin again.
@@ -262,6 +270,16 @@ mod tests {
     /// Eight rows of 128 bytes, by columns.
     fn columns(key: u32) -> impl Iterator<Item = (u32, u64)> {
         (0..16).flat_map(move |column| (0..8).map(move |row| (key, row * 128 + column * 8)))
+    }
+
+    #[test]
+    fn what_is_observed_lies_between_two_replays() {
+        assert_eq!(
+            [10.0, 15.0, 20.0, 5.0, 30.0].map(|observed| part_cold(observed, 20.0, 10.0)),
+            [0.0, 0.5, 1.0, 0.0, 1.0]
+        );
+        assert_eq!(part_cold(10.0, 10.0, 10.0), 1.0);
+        assert_eq!([4.0, 5.0, 20.0, 21.0].map(|replayed| is_replay_of(10.0, replayed)), [false, true, true, false]);
     }
 
     #[test]

@@ -357,7 +357,7 @@ impl RelayoutReport {
                 .zip(facts.ties)
                 .map(|(of, ties)| row(facts, (of, ties), &replayed.before))
                 .collect(),
-            loops: facts.loops.rows(&replayed.before),
+            loops: facts.loops.rows(&replayed.before, replayed.replayed < replayed.accesses),
             together: replayed.together.map(|together| PredictedRow::of(&together, &replayed.before)),
             large_pages: replayed.large_pages.map(|taken| LargePagesRow::of(&taken, replayed)),
             patch: None,

@@ -1,5 +1,6 @@
 //! Loops in other orders, tried beside layouts of structures.
 
+use std::collections::BTreeSet;
 use std::ops::Range;
 
 use anyhow::Context as _;
@@ -59,7 +60,7 @@ impl<'a> LoopSearch<'a> {
         (!self.found.nests.is_empty()).then(|| Measuring::new(&self.found, waiting))
     }
 
-    /// Tries other orders of the loops that take most of what the program takes.
+    /// Tries other orders of the loops that take most of what the program takes, as measured in so many windows; 0 where all of it was.
     ///
     /// # Errors
     /// The machine is none.
@@ -67,12 +68,12 @@ impl<'a> LoopSearch<'a> {
         &'a self,
         measuring: Option<Measuring>,
         (machine, name): (&Machine, &str),
-        before: Taken,
+        (before, windows): (Taken, u64),
         trace: &AccessTrace,
     ) -> anyhow::Result<TriedLoops<'a>> {
         let Self { found, extents, origins } = self;
         let measured = measuring.map(Measuring::finish).unwrap_or_default();
-        let all = Measured { found, nests: &measured, extents, before };
+        let all = Measured { found, nests: &measured, extents, before, windows };
         let mut shares: Vec<(usize, f64)> = match measured.is_empty() {
             true => Vec::new(),
             false => found.loops.iter().map(|loops| all.share(loops)).enumerate().collect(),
@@ -81,18 +82,18 @@ impl<'a> LoopSearch<'a> {
         shares.sort_by(|a, b| b.1.total_cmp(&a.1));
         let mut judged = Vec::new();
         for (loops, _) in shares.into_iter().take(MOST_LOOPS) {
-            let of = all.judge(loops, machine, origins).with_context(|| format!("--machine {name}"))?;
-            let source = self.source(&of, trace);
-            judged.push((of, source));
+            let source = self.source(all.nest(&found.loops[loops]), trace);
+            let of = all.judge(loops, machine, (source.pair.as_ref(), origins));
+            judged.push((of.with_context(|| format!("--machine {name}"))?, source));
         }
         Ok(TriedLoops { search: self, measured, judged })
     }
 
-    /// The source of the access that walks against the layout.
-    fn source(&self, of: &JudgedLoops, trace: &AccessTrace) -> LoopSource {
-        let nest = self.found.loops[of.loops].nests.first().map(|&nest| &self.found.nests[nest]);
-        let line = nest.map(|nest| self.origins.of(nest.streams[nest.leading].keys[0]).line);
-        let (file, line) = file_and_line(line.map_or("", |line| self.origins.name(line)));
+    /// The source of a nest's access that walks against the layout.
+    fn source(&self, nest: usize, trace: &AccessTrace) -> LoopSource {
+        let nest = &self.found.nests[nest];
+        let line = self.origins.of(nest.streams[nest.leading].keys[0]).line;
+        let (file, line) = file_and_line(self.origins.name(line));
         let path = file.and_then(|file| traced_path(&file, trace).ok()).filter(|path| path.is_absolute());
         let pair = path.as_ref().zip(line).and_then(|(path, line)| around(&text(path)?, line));
         LoopSource { file: path.map(|path| path.display().to_string()), pair, relaid: Vec::new() }
@@ -106,19 +107,33 @@ impl TriedLoops<'_> {
         LoopFacts { judged, found: &search.found, measured, origins: search.origins }
     }
 
-    /// Takes in which structures are advised to have another layout, and where their objects are.
-    pub(crate) fn note_relaid(&mut self, relaid: &[(String, Range<u64>)]) {
+    /// Whether there are any.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.judged.is_empty()
+    }
+
+    /// Takes in where objects of structures are for which another layout is advised, and what these are called.
+    pub(crate) fn note_relaid<'n>(
+        &mut self,
+        relaid: impl Iterator<Item = (u32, Range<u64>)>,
+        name: impl Fn(u32) -> &'n str,
+    ) {
         let Self { search, judged, .. } = self;
-        for (of, source) in judged {
+        let reaches = |of: &JudgedLoops| -> Vec<Range<u64>> {
             let nests = search.found.loops[of.loops].nests.iter().map(|&nest| &search.found.nests[nest]);
             let keys = nests.flat_map(|nest| nest.streams.iter().flat_map(|of| &of.keys));
-            let reached: Vec<&Range<u64>> = keys.filter_map(|&key| search.extents.get(key as usize)).collect();
-            for (structure, object) in relaid {
-                let is_reached = reached.iter().any(|reach| reach.start < object.end && object.start < reach.end);
-                if is_reached && !source.relaid.contains(structure) {
-                    source.relaid.push(structure.clone());
+            keys.filter_map(|&key| search.extents.get(key as usize)).cloned().collect()
+        };
+        let mut all: Vec<_> = judged.iter().map(|(of, _)| (reaches(of), BTreeSet::new())).collect();
+        for (structure, object) in relaid {
+            for (reaches, found) in all.iter_mut().filter(|(_, found)| !found.contains(&structure)) {
+                if reaches.iter().any(|reach| reach.start < object.end && object.start < reach.end) {
+                    found.insert(structure);
                 }
             }
+        }
+        for ((_, source), (_, found)) in judged.iter_mut().zip(all) {
+            source.relaid = found.into_iter().map(|structure| name(structure).to_owned()).collect();
         }
     }
 }

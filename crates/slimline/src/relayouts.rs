@@ -27,7 +27,7 @@ use slimline_simulate::relaid::{Relaid, Relayout};
 use slimline_simulate::simulation::{LargePages, Options};
 use slimline_simulate::spread::on_threads;
 use slimline_simulate::waiting::Waiting;
-use slimline_simulate::windows::Windows;
+use slimline_simulate::windows::{WINDOW, Windows};
 use slimline_trace::stream::decode::{Program, SiteId};
 use slimline_trace::stream::order::{Piece, StreamKey};
 
@@ -74,7 +74,7 @@ pub(crate) fn search(directory: &Path, machine: (&Machine, &str)) -> anyhow::Res
     let pass = trace.read(&mut readers)?;
     visiting.finish();
     measuring.map(|reader| reader.finish(&trace, &pass)).transpose()?;
-    search.report(visited, &loops, measured)
+    search.report((visited, &as_it_is), &loops, measured)
 }
 
 /// What a first pass tells of all accesses.
@@ -260,7 +260,7 @@ impl<'a> Search<'a> {
     /// Tries layouts of the structures that are waited for, in as many passes as that takes, and other orders of loops.
     pub(crate) fn report(
         &self,
-        visited: Visited<'_>,
+        (visited, as_it_is): (Visited<'_>, &AsItIs),
         loops: &LoopSearch<'_>,
         measured: Option<Windows<Measuring>>,
     ) -> anyhow::Result<RelayoutReport> {
@@ -296,8 +296,12 @@ impl<'a> Search<'a> {
         self.try_each(&mut searched, &visits)?;
         self.confirm(&mut searched, &before)?;
         let (together, large_pages) = self.together(&searched)?;
-        let mut loops = loops.judge(measured.map(Windows::finish), self.machine, before, &self.described)?;
-        loops.note_relaid(&self.relaid(&searched)?);
+        let windows = if self.accesses > MOST_REPLAYED { MOST_REPLAYED / WINDOW } else { 0 };
+        let measured = measured.map(Windows::finish);
+        let mut loops = loops.judge(measured, self.machine, (before, windows), &self.described)?;
+        if !loops.is_empty() {
+            loops.note_relaid(self.relaid(&searched, as_it_is), |of| &structured.structures[of as usize].name);
+        }
         let ties = ties_of(structured, &searched, &self.sources, &self.handed_on);
         let facts = Facts {
             machine: self.machine.0,
@@ -319,21 +323,19 @@ impl<'a> Search<'a> {
         all * (most as f64 / self.accesses.max(1) as f64).min(1.0)
     }
 
-    /// Names of structures for which a layout is advised, and where each of their objects is.
-    fn relaid(&self, searched: &[Searched]) -> anyhow::Result<Vec<(String, Range<u64>)>> {
+    /// Structures for which a layout is advised, and where each of their objects is.
+    fn relaid<'s>(
+        &'s self,
+        searched: &[Searched],
+        as_it_is: &'s AsItIs,
+    ) -> impl Iterator<Item = (u32, Range<u64>)> + use<'s> {
         let advised: BTreeSet<u32> =
             searched.iter().filter(|of| of.advised().is_some()).map(|of| of.structure).collect();
-        if advised.is_empty() {
-            return Ok(Vec::new());
-        }
-        let starts = self.as_it_is()?.starts;
-        let objects = self.structured.objects.iter().zip(self.objects.iter().zip(starts));
-        let relaid = objects.filter_map(|(of, (object, start))| {
+        let objects = self.structured.objects.iter().zip(self.objects.iter().zip(&as_it_is.starts));
+        objects.filter_map(move |(of, (object, &start))| {
             let structure = of.as_ref()?.structure;
-            let name = &self.structured.structures[structure as usize].name;
-            advised.contains(&structure).then(|| (name.clone(), start..start.saturating_add(object.bytes)))
-        });
-        Ok(relaid.collect())
+            advised.contains(&structure).then(|| (structure, start..start.saturating_add(object.bytes)))
+        })
     }
 
     /// A machine that is to see so many accesses at most.

@@ -7,6 +7,7 @@ use slimline_simulate::locality::exchange::{Stream, Turn};
 use slimline_simulate::locality::{Walk, Walking};
 
 use crate::origins::Origins;
+use crate::relayout::loops::Steps;
 use crate::unrolled::spacing;
 
 /// Part of an instruction's accesses that must be of its walk.
@@ -30,6 +31,10 @@ pub(crate) struct Walker {
     accesses: u64,
     /// Elements of its walk that one of its accesses takes, as a vector.
     pub(crate) lanes: u32,
+    /// How many of its accesses are not of its walk.
+    apart: u64,
+    /// Rows one behind the other: the loop around only goes on, as a place in an output does.
+    pub(crate) is_line: bool,
 }
 
 impl Walker {
@@ -53,12 +58,18 @@ impl Walker {
             inner_bytes,
             accesses: sum(|walk| walk.accesses),
             longest: sum(|walk| walk.longest),
+            longest_run: sum(|walk| walk.longest_run),
             ends: copies.iter().map(|copy| copy.walk.ends).max()?,
             ..first.walk
         };
+        let around = |of: &Walk| (of.runs, of.passes, of.moved, of.accesses);
+        let apart = match copies.iter().all(|copy| around(&copy.walk) == around(&first.walk)) {
+            true => copies.iter().map(|copy| copy.apart).max()?,
+            false => u64::MAX,
+        };
         let keys = copies.iter().flat_map(|copy| copy.keys.clone()).collect();
         let accesses = copies.iter().map(|copy| copy.accesses).sum();
-        Some(Self { keys, walk, accesses, ..first.clone() })
+        Some(Self { keys, walk, accesses, apart, ..first.clone() })
     }
 
     /// The same as if it took one of so many elements of a vector after the other.
@@ -71,6 +82,7 @@ impl Walker {
             start: self.walk.start.wrapping_add(behind),
             accesses: self.walk.accesses * u64::from(lanes),
             longest: self.walk.longest * u64::from(lanes),
+            longest_run: self.walk.longest_run * u64::from(lanes),
             ..self.walk
         };
         Self { walk, bytes, lanes, ..self.clone() }
@@ -98,9 +110,23 @@ impl Walker {
         }
         let found = self.of_as_many(self.accesses as f64, other.accesses as f64)?;
         let steps = other.walk.inner().round() as i64;
-        let Walk { runs, passes, .. } = other.walk;
-        let walk = Walk { outer_bytes: found.walk.inner_bytes.saturating_mul(steps), runs, passes, ..found.walk };
-        Some(Self { walk, ..found })
+        let Walk { runs, passes, longest_run, most_runs, .. } = other.walk;
+        let outer_bytes = found.walk.inner_bytes.saturating_mul(steps);
+        let walk = Walk { outer_bytes, runs, passes, longest_run, most_runs, ..found.walk };
+        Some(Self { walk, is_line: true, ..found })
+    }
+
+    /// How well it is known where its steps are in the loops of this one.
+    pub(crate) fn steps_in(&self, leading: &Self) -> Steps {
+        let (own, of_leading) = (&self.walk, &leading.walk);
+        match self.is_line {
+            true => Steps::of_line(own.accesses == of_leading.accesses, self.apart, of_leading.passes),
+            false => {
+                let shape = |of: &Walk| (of.accesses, of.runs, of.passes);
+                let is_whole = self.apart == 0 && shape(own) == shape(of_leading);
+                if is_whole { Steps::Passes(own.moved) } else { Steps::Mostly }
+            }
+        }
     }
 
     /// As of so many steps, where it makes so many of its own: the same, or those of vectors.
@@ -130,15 +156,15 @@ pub(crate) struct Walkers {
 impl Walkers {
     /// Of how each key's accesses go through memory.
     pub(crate) fn of<'a>(keys: impl IntoIterator<Item = &'a Walking> + Clone, origins: &Origins) -> Self {
-        let walker = |key: u32, walking: &Walking, walk: Walk| {
+        let walker = |key: u32, walking: &Walking, walk: Walk, apart: u64| {
             let Walking { bytes, kind, .. } = *walking;
             let (thread, accesses) = (origins.of(key).thread, walking.accesses());
-            Walker { keys: vec![key], thread, walk, bytes, kind, accesses, lanes: 1 }
+            Walker { keys: vec![key], thread, walk, bytes, kind, accesses, lanes: 1, apart, is_line: false }
         };
         let is_regular = |part: u64, walking: &Walking| part as f64 >= walking.accesses() as f64 * REGULAR;
         let walking = |(key, walking): (u32, &Walking)| {
             let walk = walking.walks.main().filter(|walk| is_regular(walk.accesses, walking))?;
-            Some(walker(key, walking, walk))
+            Some(walker(key, walking, walk, walking.accesses() - walk.accesses))
         };
         let striding = |(key, walking): (u32, &Walking)| {
             let strides = walking.strides.most_frequent();
@@ -156,8 +182,11 @@ impl Walkers {
                 longest: accesses,
                 shorter: 0,
                 uneven: 0,
+                longest_run: accesses,
+                most_runs: 1,
+                moved: 0,
             };
-            Some(walker(key, walking, walk))
+            Some(walker(key, walking, walk, walking.strides.total() - stride.count))
         };
         let all = (0..).zip(keys.clone()).filter_map(walking).collect();
         let by_stride = (0..).zip(keys).filter_map(striding).collect();
@@ -201,8 +230,9 @@ fn without_copies(walkers: Vec<Walker>, origins: &Origins) -> Vec<Walker> {
     all
 }
 
-/// A key that is accessed once for each time around the loop around another one's, as a sum is; how it walks with that loop.
-pub(crate) fn once_around(walking: &Walking, leading: &Walk) -> Option<Stream> {
+/// A key that is accessed once for each time around the loop around another one's, as a sum is; how it walks with that loop, and how well that is
+/// known.
+pub(crate) fn once_around(walking: &Walking, leading: &Walk) -> Option<(Stream, Steps)> {
     // It is just in front of the inner loop, or just behind it.
     let near = (leading.inner() + FEW) as u64;
     let begins_there = leading.begins.saturating_sub(near)..=leading.ends + near;
@@ -210,12 +240,14 @@ pub(crate) fn once_around(walking: &Walking, leading: &Walk) -> Option<Stream> {
     let is_once = runs > 1 && are_alike(accesses as f64, runs as f64) && begins_there.contains(&walking.begins);
     let stride = walking.strides.most_frequent().into_iter().next().filter(|_| is_once)?;
     let (start, _) = walking.strides.first()?;
-    (stride.count as f64 >= accesses as f64 * REGULAR).then_some(Stream {
+    let stream = Stream {
         start,
         inner_bytes: 0,
         outer_bytes: stride.bytes,
         bytes: walking.bytes,
         kind: walking.kind,
         turn: Turn::Outer,
-    })
+    };
+    let steps = Steps::of_line(accesses == runs, walking.strides.total() - stride.count, leading.passes);
+    (stride.count as f64 >= accesses as f64 * REGULAR).then_some((stream, steps))
 }

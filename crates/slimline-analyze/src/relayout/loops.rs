@@ -21,7 +21,8 @@ use slimline_simulate::machine::{Machine, MachineError};
 pub use self::dependence::Dependence;
 pub use self::measuring::{MeasuredNest, Measuring, OtherKey};
 pub use self::replay::Cost;
-use self::replay::in_other_orders;
+use self::replay::Replays;
+use self::source::{Bound, LoopPair};
 use super::{Taken, TimeRatio, WORTH_IT, best};
 use crate::nests::walker::{Walkers, once_around};
 use crate::origins::Origins;
@@ -29,13 +30,42 @@ use crate::origins::Origins;
 /// Part of a nest's accesses that others in it may be, which do not walk by strides: what they cost in another order nobody knows.
 const MOST_OTHERS: f64 = 0.1;
 
+/// How well it is known where an instruction's steps are in both loops.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Steps {
+    /// Each time through the loops where strides tell. The number is that of [`Walk::moved`](slimline_simulate::locality::Walk::moved).
+    Passes(u64),
+    /// One step behind the other, from one time through the loops to the next, too.
+    Line,
+    /// Some are elsewhere.
+    Mostly,
+}
+
+impl Steps {
+    /// Of one step for each of the loops', or not, of which so many are not behind the one before.
+    pub(crate) fn of_line(is_one_each: bool, apart: u64, passes: u64) -> Self {
+        match apart {
+            0 if is_one_each && passes > 1 => Self::Line,
+            // It begins again with each pass.
+            _ if is_one_each && apart < passes => Self::Passes(0),
+            _ => Self::Mostly,
+        }
+    }
+}
+
 /// One instruction of a nest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NestStream {
     /// Keys of all copies of it.
     pub keys: Vec<u32>,
+    /// How many of them, the first ones, walk so; what is left behind an unrolled loop does not.
+    pub walking: usize,
     /// How it walks.
     pub stream: Stream,
+    /// How well that is known.
+    pub steps: Steps,
+    /// The loop around only goes on, as through rows without a gap: it may be a place that is counted up.
+    pub is_line: bool,
 }
 
 /// A nest of two loops of one thread.
@@ -47,6 +77,8 @@ pub struct Nest {
     pub leading: usize,
     /// Mean times around both loops.
     pub times: Times,
+    /// Most times around each.
+    pub most: Times,
 }
 
 /// Nests of the same code: of several threads, or with other data.
@@ -76,24 +108,33 @@ pub fn find(keys: &[Walking], line_bytes: u64, origins: &Origins) -> FoundNests 
         }
         let mut streams: Vec<NestStream> = Vec::new();
         let mut at = 0;
+        let mut most = Times { inner: 0, outer: 0 };
         for walker in walkers.nest_of(leading) {
             if walker.key() == leading.key() {
                 at = streams.len();
             }
             if walker.keys.iter().all(|&key| taken.insert(key)) {
-                streams.push(NestStream { keys: walker.keys.clone(), stream: walker.stream() });
+                most.inner = most.inner.max(walker.walk.longest_run);
+                most.outer = most.outer.max(walker.walk.most_runs);
+                streams.push(NestStream {
+                    keys: walker.keys.clone(),
+                    walking: walker.keys.len(),
+                    stream: walker.stream(),
+                    steps: walker.steps_in(leading),
+                    is_line: walker.is_line,
+                });
             }
         }
         for (key, walking) in (0..).zip(keys).filter(|(key, _)| origins.of(*key).thread == leading.thread) {
-            if let Some(stream) = once_around(walking, &leading.walk).filter(|_| !taken.contains(&key)) {
+            if let Some((stream, steps)) = once_around(walking, &leading.walk).filter(|_| !taken.contains(&key)) {
                 taken.insert(key);
-                streams.push(NestStream { keys: vec![key], stream });
+                streams.push(NestStream { keys: vec![key], walking: 1, stream, steps, is_line: false });
             }
         }
         let times = Times { inner: leading.walk.inner().round() as u64, outer: leading.walk.outer().round() as u64 };
-        nests.push(Nest { streams, leading: at, times });
+        nests.push(Nest { streams, leading: at, times, most });
     }
-    with_other_copies(&mut nests, &mut taken, origins);
+    with_other_copies(&mut nests, &mut taken, (keys, origins));
     let mut of_code: BTreeMap<BTreeSet<_>, Vec<usize>> = BTreeMap::new();
     for (number, nest) in nests.iter().enumerate() {
         of_code.entry(code(nest, origins)).or_default().push(number);
@@ -102,7 +143,7 @@ pub fn find(keys: &[Walking], line_bytes: u64, origins: &Origins) -> FoundNests 
 }
 
 /// Copies of a nest's instructions that walk otherwise, as what is left behind an unrolled loop, are of the nest, too.
-fn with_other_copies(nests: &mut [Nest], taken: &mut BTreeSet<u32>, origins: &Origins) {
+fn with_other_copies(nests: &mut [Nest], taken: &mut BTreeSet<u32>, (keys, origins): (&[Walking], &Origins)) {
     let mut of_place = BTreeMap::new();
     for (number, nest) in nests.iter().enumerate() {
         for (at, of) in nest.streams.iter().enumerate() {
@@ -110,12 +151,13 @@ fn with_other_copies(nests: &mut [Nest], taken: &mut BTreeSet<u32>, origins: &Or
         }
     }
     // Of what has no place in the source nobody knows what it is a copy of.
-    for key in (0..origins.keys().len() as u32).filter(|&key| origins.of(key).column > 0) {
-        for stores in [false, true] {
-            let Some(&(number, at)) = of_place.get(&(origins.of(key).place_in_source(), stores)) else { continue };
-            if taken.insert(key) {
-                nests[number].streams[at].keys.push(key);
-            }
+    for (key, walking) in (0..).zip(keys).filter(|(key, of)| of.accesses() > 0 && origins.of(*key).column > 0) {
+        let place = (origins.of(key).place_in_source(), walking.kind.stores());
+        let Some(&(number, at)) = of_place.get(&place) else { continue };
+        let of = &mut nests[number].streams[at];
+        // What comes first is not left over.
+        if walking.begins > keys[of.keys[0] as usize].begins && taken.insert(key) {
+            of.keys.push(key);
         }
     }
 }
@@ -136,8 +178,14 @@ pub enum Withheld {
     NotReplayed,
     /// So large a part of its accesses does not walk by strides.
     Others(f64),
-    /// Another loop runs each time around its outer one.
+    /// So much else runs between its accesses that it was not looked at.
+    Unseen,
+    /// Another loop runs in its outer one.
     Beside,
+    /// Its source says that steps need what others leave behind, or that it ends early.
+    Written(Bound),
+    /// It could be a place that is counted up, of which no source is here: its line.
+    Counted(u32),
     /// Another order could load what is not stored yet, or store what is not loaded yet.
     Dependent(Dependence),
 }
@@ -158,6 +206,8 @@ pub struct TriedOrder {
 pub struct JudgedLoops {
     /// Which of [`FoundNests::loops`].
     pub loops: usize,
+    /// Which of its nests speaks for all: that of which most is accessed.
+    pub nest: usize,
     /// Part of the program's time that they take, as the model of waiting has it.
     pub share: f64,
     /// Accesses of theirs.
@@ -193,6 +243,8 @@ pub struct Measured<'a> {
     pub extents: &'a [Range<u64>],
     /// What the program takes.
     pub before: Taken,
+    /// Windows over the run that was measured in; 0 where all of it was.
+    pub windows: u64,
 }
 
 impl Measured<'_> {
@@ -202,18 +254,30 @@ impl Measured<'_> {
         if self.before.times.expected > 0.0 { taken / self.before.times.expected } else { 0.0 }
     }
 
-    /// Tries other orders of these loops on a machine.
+    /// Which nest of these loops speaks for all of them: that of which most is accessed.
+    pub fn nest(&self, loops: &Loops) -> usize {
+        let all = loops.nests.iter().copied();
+        all.max_by_key(|&nest| (self.nests[nest].accesses, std::cmp::Reverse(nest))).unwrap_or_default()
+    }
+
+    /// Tries other orders of these loops on a machine; with how they are written, where that is known.
     ///
     /// # Errors
     /// The machine is none.
-    pub fn judge(&self, loops: usize, machine: &Machine, origins: &Origins) -> Result<JudgedLoops, MachineError> {
+    pub fn judge(
+        &self,
+        loops: usize,
+        machine: &Machine,
+        (pair, origins): (Option<&LoopPair>, &Origins),
+    ) -> Result<JudgedLoops, MachineError> {
         let of = &self.found.loops[loops];
         // By order: what it takes less.
         let mut saved: Vec<(Order, Cost)> = Vec::new();
         let mut is_replayed = false;
+        let mut replays = Replays::of(machine);
         for &number in &of.nests {
             let (nest, measured) = (&self.found.nests[number], &self.nests[number]);
-            for (order, left) in in_other_orders(machine, nest, measured)?.into_iter().flatten() {
+            for (order, left) in replays.in_other_orders(nest, measured)?.into_iter().flatten() {
                 is_replayed = true;
                 let less = measured.cost.less(&left);
                 match saved.iter_mut().find(|(known, _)| *known == order) {
@@ -233,26 +297,43 @@ impl Measured<'_> {
         let chosen = best(&ratios);
         let withheld = match chosen {
             _ if !is_replayed => Some(Withheld::NotReplayed),
-            Some(_) => of.nests.iter().find_map(|&nest| self.withheld(nest, origins)),
+            Some(_) => of.nests.iter().find_map(|&nest| self.withheld(nest, (pair, origins))),
             None => None,
         };
         let accesses = of.nests.iter().map(|&nest| self.nests[nest].accesses).sum();
         let chosen = chosen.filter(|_| withheld.is_none());
-        Ok(JudgedLoops { loops, share: self.share(of), accesses, tried, chosen, withheld })
+        Ok(JudgedLoops { loops, nest: self.nest(of), share: self.share(of), accesses, tried, chosen, withheld })
     }
 
     /// Why another order of a nest is not to be advised, whatever it saves.
-    fn withheld(&self, number: usize, origins: &Origins) -> Option<Withheld> {
+    fn withheld(&self, number: usize, (pair, origins): (Option<&LoopPair>, &Origins)) -> Option<Withheld> {
         let (nest, measured) = (&self.found.nests[number], &self.nests[number]);
-        if measured.has_beside(nest) {
+        if measured.has_beside(nest, self.windows) {
             return Some(Withheld::Beside);
         }
-        let others: u64 = measured.others.iter().map(|other| other.count).sum();
-        let part = others as f64 / (others + measured.accesses).max(1) as f64;
+        if measured.has_unseen(nest, self.windows) {
+            return Some(Withheld::Unseen);
+        }
+        let part = measured.others_part();
         if part > MOST_OTHERS {
             return Some(Withheld::Others(part));
         }
-        dependence::across(nest, &measured.others, (self.extents, origins)).map(Withheld::Dependent)
+        if let Some(found) = dependence::across(nest, &measured.others, self.extents) {
+            return Some(Withheld::Dependent(found));
+        }
+        if let Some(bound) = pair.and_then(|pair| pair.bound.clone()) {
+            return Some(Withheld::Written(bound));
+        }
+        // Addresses do not tell `a[i * n + j]` from `*p++`: what is written there does.
+        let leading = origins.of(nest.streams[nest.leading].keys[0]).line;
+        let is_read = |line: u32| {
+            let place = |line: u32| origins.name(line).rsplit_once(':');
+            let (Some((file, line)), Some((of_leading, _))) = (place(line), place(leading)) else { return false };
+            let line = line.parse().ok();
+            file == of_leading && pair.zip(line).is_some_and(|(pair, line)| pair.reach.contains(&line))
+        };
+        let lines = nest.streams.iter().filter(|of| of.is_line).map(|of| origins.of(of.keys[0]).line);
+        lines.into_iter().find(|&line| !is_read(line)).map(Withheld::Counted)
     }
 }
 
@@ -264,6 +345,7 @@ mod tests {
     use slimline_simulate::access::{Access, AccessKind, Consumer as _};
     use slimline_simulate::extents::Extents;
     use slimline_simulate::locality::KeyWalks;
+    use slimline_simulate::locality::exchange::Turn;
     use slimline_simulate::simulation::{Options, Simulation};
     use slimline_simulate::waiting::Waiting;
 
@@ -307,6 +389,10 @@ mod tests {
     }
 
     fn judged(accesses: &[Access]) -> Vec<JudgedLoops> {
+        judged_as_written(accesses, None)
+    }
+
+    fn judged_as_written(accesses: &[Access], pair: Option<&LoopPair>) -> Vec<JudgedLoops> {
         let keys = accesses.iter().map(|access| access.key).max().unwrap() + 1;
         let origins = origins(keys);
         let mut walks = KeyWalks::default();
@@ -318,8 +404,9 @@ mod tests {
         measuring.take(accesses);
         let nests = measuring.finish();
         let before = taken(accesses);
-        let measured = Measured { found: &found, nests: &nests, extents: &extents, before };
-        (0..found.loops.len()).map(|loops| measured.judge(loops, &machine(), &origins).unwrap()).collect()
+        let measured = Measured { found: &found, nests: &nests, extents: &extents, before, windows: 0 };
+        let judge = |loops| measured.judge(loops, &machine(), (pair, &origins)).unwrap();
+        (0..found.loops.len()).map(judge).collect()
     }
 
     /// By themselves.
@@ -365,7 +452,7 @@ mod tests {
 
     #[test]
     fn what_goes_both_ways_is_tiled_and_takes_what_the_tiled_program_takes() {
-        let found = judged(&transposed());
+        let found = judged_as_written(&transposed(), Some(&written("b[i][j] = a[j][i];")));
         let [loops] = &found[..] else { panic!() };
         let orders: Vec<Order> = loops.tried.iter().map(|tried| tried.order).collect();
         assert_eq!(orders, [Order::Exchanged, Order::Tiled(8), Order::Tiled(16), Order::Tiled(32)]);
@@ -401,7 +488,118 @@ mod tests {
         let [loops] = &stored(0)[..] else { panic!() };
         let expected = Dependence { store: 1, other: 0, is_certain: false };
         assert_eq!(loops.withheld, Some(Withheld::Dependent(expected)));
-        assert_eq!(stored(1 << 20)[0].withheld, None);
+        // Elsewhere, it may be what it stored before: what it stored last remains.
+        let itself = Dependence { store: 1, other: 1, is_certain: false };
+        assert_eq!(stored(1 << 20)[0].withheld, Some(Withheld::Dependent(itself)));
+    }
+
+    /// How lines 0 and 1 of `a.c` are written, where the loops end in the latter.
+    fn written(line: &str) -> LoopPair {
+        let source = format!("for (int i = 0; i < 64; i++)\nfor (int j = 0; j < 64; j++) {line}\n");
+        let mut pair = source::around(&source, 2).unwrap();
+        pair.reach = 0..2;
+        pair
+    }
+
+    #[test]
+    fn what_may_be_appended_is_advised_only_where_its_source_says_otherwise() {
+        // To addresses `b[i][j]` is `b[k++]`.
+        let judged = |pair: Option<&LoopPair>| judged_as_written(&transposed(), pair)[0].clone();
+        let counted = judged(None);
+        assert!(counted.chosen.is_none() && matches!(counted.withheld, Some(Withheld::Counted(_))), "{counted:?}");
+        let appended = judged(Some(&written("b[k++] = a[j][i];")));
+        let carried = Withheld::Written(Bound::Carried("k".to_owned()));
+        assert_eq!((appended.chosen, appended.withheld), (None, Some(carried)));
+        let indexed = written("b[i][j] = a[j][i];");
+        assert_eq!(judged(Some(&indexed)).withheld, None);
+        // The loops are elsewhere than what stores.
+        let mut elsewhere = indexed;
+        elsewhere.reach = 0..1;
+        assert!(matches!(judged(Some(&elsewhere)).withheld, Some(Withheld::Counted(_))));
+    }
+
+    #[test]
+    fn accesses_that_are_wrapped_around_are_no_uniform_ones() {
+        // The store goes down the columns of rows of 128 bytes, but for the last row, which is the first one.
+        let wrapped = |rows: u64| {
+            let each = move |(column, row): (u64, u64)| {
+                let to = (row + 1) % rows * 128 + column * 8;
+                [load(0, 1 << 20 | row * 128 + column * 8), access(1, to, AccessKind::Store)]
+            };
+            (0..16).flat_map(move |column| (0..rows).map(move |row| (column, row))).flat_map(each).collect::<Vec<_>>()
+        };
+        let found = judged(&wrapped(16));
+        let with_itself = Dependence { store: 1, other: 1, is_certain: false };
+        assert!(found.iter().any(|loops| loops.withheld == Some(Withheld::Dependent(with_itself))), "{found:?}");
+        assert!(found.iter().all(|loops| loops.chosen.is_none()), "{found:?}");
+    }
+
+    #[test]
+    fn what_runs_between_two_times_through_it_is_not_in_it() {
+        let store = |at: u64| access(1, 1 << 20 | at, AccessKind::Store);
+        let between = columns(0).chain([store(0)]).chain(columns(0)).chain([store(64)]).chain(columns(0));
+        let [loops] = &judged(&between.collect::<Vec<_>>())[..] else { panic!() };
+        assert!(loops.chosen.is_some(), "{loops:?}");
+        // In the midst of each.
+        let within = (0..3).flat_map(|pass| columns(0).take(77).chain([store(pass * 64)]).chain(columns(0).skip(77)));
+        let [loops] = &judged(&within.collect::<Vec<_>>())[..] else { panic!() };
+        assert!(matches!(loops.withheld, Some(Withheld::Dependent(Dependence { store: 1, .. }))), "{loops:?}");
+    }
+
+    #[test]
+    fn what_is_too_much_to_be_looked_at_is_said() {
+        // A call in each column, of more accesses than are kept.
+        let called = |column: u64| (0..2000).map(move |at| load(1, 1 << 20 | (column * 7 + at * at) % 64 * 8));
+        let all =
+            (0..16).flat_map(|column| (0..8).map(move |row| load(0, row * 128 + column * 8)).chain(called(column)));
+        let mut all: Vec<Access> = all.collect();
+        assert!(judged(&all).iter().all(|loops| loops.chosen.is_none()));
+        let origins = origins(2);
+        let mut walks = KeyWalks::default();
+        walks.take(&all);
+        let found = find(&walks.finish(), 64, &origins);
+        let unseen = |accesses: &[Access]| {
+            let mut measuring = Measuring::new(&found, waiting());
+            measuring.take(accesses);
+            measuring.finish()[0].has_unseen(&found.nests[0], 0)
+        };
+        assert!(unseen(&all));
+        // Behind the last one, it is no part of it.
+        all.sort_by_key(|access| access.key);
+        assert!(!unseen(&all));
+        // Of so many places each one is another.
+        let keys =
+            |at: usize, of: Access| [of, load(at as u32 + 10, 0), load(at as u32 + 1000, 0), load(at as u32 + 2000, 0)];
+        let many: Vec<Access> = columns(0).enumerate().flat_map(|(at, of)| keys(at, of)).collect();
+        assert!(unseen(&many));
+    }
+
+    #[test]
+    fn the_longest_run_counts() {
+        // Columns of 12 and 4 rows by turns, which store what one 10 rows above and one to the right needs: less than the mean of 8 does not cross.
+        let times = Times { inner: 8, outer: 16 };
+        let stream = |start| Stream {
+            start,
+            inner_bytes: 128,
+            outer_bytes: 8,
+            bytes: 8,
+            kind: AccessKind::Store,
+            turn: Turn::Inner,
+        };
+        let of = |key: u32, start| NestStream {
+            keys: vec![key],
+            walking: 1,
+            stream: stream(start),
+            steps: Steps::Passes(0),
+            is_line: false,
+        };
+        let streams = vec![of(0, 10_000), of(1, 10_000 - 1280 + 8)];
+        let extents = [10_000..11_528, 8728..10_264];
+        let across = |most| {
+            let nest = Nest { streams: streams.clone(), leading: 0, times, most };
+            dependence::across(&nest, &[], &extents)
+        };
+        assert_eq!(across(Times { inner: 12, outer: 16 }), Some(Dependence { store: 0, other: 1, is_certain: true }));
     }
 
     #[test]
@@ -409,6 +607,11 @@ mod tests {
         let column = |key: u32, base: u64, column: u64| (0..8).map(move |row| load(key, base + row * 128 + column * 8));
         let both = (0..16).flat_map(|at| column(0, 0, at).chain(column(1, 1 << 20, at)));
         let found = judged(&both.collect::<Vec<_>>());
+        assert_eq!((found[0].chosen, found[0].withheld.clone()), (None, Some(Withheld::Beside)));
+        // One that comes behind a few columns, too.
+        let now_and_then =
+            (0..16).flat_map(|at| column(0, 0, at).chain(column(1, 1 << 20, at).take(if at % 4 == 0 { 8 } else { 0 })));
+        let found = judged(&now_and_then.collect::<Vec<_>>());
         assert_eq!((found[0].chosen, found[0].withheld.clone()), (None, Some(Withheld::Beside)));
         let apart = columns(0).chain(columns(1).map(|of| Access { address: of.address + (1 << 20), ..of }));
         assert!(judged(&apart.collect::<Vec<_>>()).iter().all(|loops| loops.withheld.is_none()));

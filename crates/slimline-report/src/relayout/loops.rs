@@ -4,17 +4,20 @@ use std::collections::BTreeSet;
 
 use serde::Serialize;
 use slimline_analyze::origins::Origins;
-use slimline_analyze::relayout::Taken;
-use slimline_analyze::relayout::loops::source::LoopPair;
+use slimline_analyze::relayout::loops::source::{Bound, LoopPair};
 use slimline_analyze::relayout::loops::{
     Dependence, FoundNests, JudgedLoops, MeasuredNest, Nest, NestStream, TriedOrder, Withheld,
 };
+use slimline_analyze::relayout::{Taken, WORTH_IT};
 use slimline_simulate::access::AccessKind;
 use slimline_simulate::locality::exchange::{Order, Turn};
 
 use super::PredictedRow;
 use crate::full_trace::known;
 use crate::simulation::file_and_line;
+
+/// Names that a caution tells at most.
+const MOST_NAMES: usize = 4;
 
 /// Loops of which other orders were tried.
 #[derive(Clone, Debug, Serialize)]
@@ -87,12 +90,15 @@ pub struct TriedOrderRow {
     pub time_ratio: f64,
 }
 
+/// Steps of each side of a tile; of an interchange none.
+fn tile_of(order: Order) -> Option<u64> {
+    if let Order::Tiled(tile) = order { Some(tile) } else { None }
+}
+
 impl TriedOrderRow {
     fn of(tried: &TriedOrder) -> Self {
-        let (change, tile) = match tried.order {
-            Order::Tiled(tile) => ("tile", Some(tile)),
-            Order::Now | Order::Exchanged => ("interchange", None),
-        };
+        let tile = tile_of(tried.order);
+        let change = if tile.is_some() { "tile" } else { "interchange" };
         Self { change, tile, time_ratio: tried.ratio.expected }
     }
 
@@ -128,15 +134,12 @@ pub struct LoopFacts<'a> {
 
 impl LoopFacts<'_> {
     /// A row for each, most of the time first, as they are.
-    pub(super) fn rows(&self, before: &Taken) -> Vec<LoopRow> {
-        self.judged.iter().map(|(judged, source)| self.row(judged, source, before)).collect()
+    pub(super) fn rows(&self, before: &Taken, is_in_windows: bool) -> Vec<LoopRow> {
+        self.judged.iter().map(|(judged, source)| self.row(judged, source, (before, is_in_windows))).collect()
     }
 
-    fn row(&self, judged: &JudgedLoops, source: &LoopSource, before: &Taken) -> LoopRow {
-        let nests: Vec<usize> = self.found.loops[judged.loops].nests.clone();
-        // That of which most is accessed speaks for all.
-        let most = nests.iter().copied().max_by_key(|&nest| self.measured[nest].accesses).unwrap_or_default();
-        let nest = &self.found.nests[most];
+    fn row(&self, judged: &JudgedLoops, source: &LoopSource, (before, is_in_windows): (&Taken, bool)) -> LoopRow {
+        let (nest, measured) = (&self.found.nests[judged.nest], &self.measured[judged.nest]);
         let leading = self.origins.of(nest.streams[nest.leading].keys[0]);
         let (file, line) = file_and_line(self.origins.name(leading.line));
         let file = source.file.clone().or(file);
@@ -149,7 +152,7 @@ impl LoopFacts<'_> {
                 order: TriedOrderRow::of(tried),
                 title: place.title(tried.order),
                 predicted: PredictedRow::of(&tried.taken, before),
-                cautions: self.cautions(nest, source),
+                cautions: self.cautions((nest, measured), source, is_in_windows),
                 code: heads.map(|heads| nested(&heads)),
                 how: self.how(nest, tried.order),
             }
@@ -205,7 +208,12 @@ impl LoopFacts<'_> {
         all
     }
 
-    fn cautions(&self, nest: &Nest, source: &LoopSource) -> Vec<String> {
+    fn cautions(
+        &self,
+        (nest, measured): (&Nest, &MeasuredNest),
+        source: &LoopSource,
+        is_in_windows: bool,
+    ) -> Vec<String> {
         let stored = |turn| {
             let of_it = nest.streams.iter().filter(move |of| of.stream.kind.stores() && of.stream.turn == turn);
             let names: BTreeSet<String> = of_it.map(|of| self.data(of.keys[0])).collect();
@@ -218,7 +226,24 @@ impl LoopFacts<'_> {
                 "in this run no two steps change places of which the one stores what the other one loads or stores ({stored})"
             ),
         }];
-        cautions.push("what registers hold no trace shows: a sum is added up in another order then, and floating point rounds otherwise".to_owned());
+        cautions.push("what registers hold no trace shows: whatever one step leaves for the next, as a sum, a count, a hash or a place in an output, comes in another order then, and floating point rounds otherwise".to_owned());
+        if !measured.others.is_empty() {
+            let names: BTreeSet<String> = measured.others.iter().map(|other| self.data(other.key)).collect();
+            cautions.push(format!(
+                "{:.1} % of the accesses in them do not walk by strides, and are predicted to cost what they do ({})",
+                100.0 * measured.others_part(),
+                names.into_iter().take(MOST_NAMES).collect::<Vec<_>>().join(", ")
+            ));
+        }
+        if is_in_windows {
+            cautions.push("what else runs in them was looked at in windows over the run only".to_owned());
+        }
+        if source.pair.as_ref().is_some_and(|pair| pair.has_calls) {
+            cautions.push("functions or macros are called in them: what these do must not need the order of steps, nor end the loops".to_owned());
+        }
+        if source.pair.is_none() {
+            cautions.push("how they are written is not known: they must run to their ends, without a break or a return, and no step may need what the one before leaves".to_owned());
+        }
         if !sums.is_empty() {
             cautions.push(format!(
                 "what is stored once for each time around the outer loop ({sums}) must then be set before the loops and added to in memory, as the replay has it"
@@ -240,11 +265,11 @@ impl LoopFacts<'_> {
     fn how(&self, nest: &Nest, order: Order) -> String {
         let leading = &nest.streams[nest.leading];
         let data = self.data(leading.keys[0]);
-        match order {
-            Order::Tiled(tile) => format!(
+        match tile_of(order) {
+            Some(tile) => format!(
                 "Go through both loops in squares of {tile} by {tile} steps: two more loops around them, each by {tile} steps."
             ),
-            Order::Now | Order::Exchanged => format!(
+            None => format!(
                 "Put the loop that goes through {data} by {} bytes inside the one that goes by {} bytes.",
                 leading.stream.outer_bytes, leading.stream.inner_bytes
             ),
@@ -266,12 +291,27 @@ impl LoopFacts<'_> {
                 "{} of the accesses in them do not walk by strides, and what these cost then is not known",
                 percent(*part)
             )),
-            (Some(Withheld::Beside), _) => {
-                but("another loop runs each time around the outer one: part them first".to_owned())
+            (Some(Withheld::Beside), _) => but("another loop runs in the outer one: part them first".to_owned()),
+            (Some(Withheld::Unseen), _) => but("so much else runs in them that not all of it was looked at".to_owned()),
+            (Some(Withheld::Written(Bound::Leaves(word))), _) => {
+                but(format!("they may end early, or leave steps out ({word}), and other steps would be left out then"))
             }
+            (Some(Withheld::Written(Bound::Carried(variable))), _) => {
+                let is_name = variable.chars().all(|at| at.is_alphanumeric() || at == '_');
+                let variable = if is_name { variable } else { "what a pointer points to" };
+                but(format!("each step needs what the one before leaves ({variable})"))
+            }
+            (Some(Withheld::Counted(line)), _) => but(format!(
+                "{} may count up a place from step to step, and its source does not say that it does not",
+                known(self.origins.name(*line)).unwrap_or_else(|| "a line that is not known".to_owned())
+            )),
             (Some(Withheld::Dependent(Dependence { store, other, is_certain })), _) => {
+                let is_itself = store == other;
                 let [data, store, other] = [self.data(*store), self.line(*store), self.line(*other)];
                 but(match is_certain {
+                    false if is_itself => {
+                        format!("where {store} stores to {data}, and in which order, is not known for each step")
+                    }
                     true => format!("steps at {other} need what other steps store to {data} at {store} first"),
                     false => format!(
                         "{store} and {other} access the same data ({data}), of which one stores, not by the same strides"
@@ -287,8 +327,9 @@ impl LoopFacts<'_> {
             }
             (None, Some((order, saved))) => {
                 format!(
-                    "no order of {} saves 2 % of the time (the best, {order}: {})",
+                    "no order of {} saves {} % of the time (the best, {order}: {})",
                     judged.tried.len(),
+                    100.0 * WORTH_IT,
                     percent(*saved)
                 )
             }
@@ -319,9 +360,9 @@ impl Place<'_> {
             (Some(at), None) => format!("the two innermost loops{of} around {}", file(at)),
             (None, _) => format!("the two innermost loops{of}"),
         };
-        match order {
-            Order::Tiled(tile) => format!("Tile {loops} by {tile}"),
-            Order::Now | Order::Exchanged => format!("Exchange {loops}"),
+        match tile_of(order) {
+            Some(tile) => format!("Tile {loops} by {tile}"),
+            None => format!("Exchange {loops}"),
         }
     }
 }
@@ -329,4 +370,82 @@ impl Place<'_> {
 /// Loops, each in the one before.
 fn nested(heads: &[String]) -> String {
     (0..).zip(heads).map(|(depth, head)| format!("{}{head}\n", "    ".repeat(depth))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use slimline_analyze::origins::{Data, Names, Origin};
+    use slimline_analyze::relayout::TimeRatio;
+    use slimline_analyze::relayout::loops::source::around;
+    use slimline_analyze::relayout::loops::{Loops, OtherKey, Steps};
+    use slimline_simulate::locality::exchange::{Stream, Times};
+
+    use super::*;
+
+    /// Columns of a matrix whose exchange saves half, beside a table that something else in their loops loads; or left alone for a reason.
+    fn row_of(withheld: Option<Withheld>, source: LoopSource, is_in_windows: bool) -> LoopRow {
+        let stream =
+            Stream { start: 0, inner_bytes: 128, outer_bytes: 8, bytes: 8, kind: AccessKind::Load, turn: Turn::Inner };
+        let of = NestStream { keys: vec![0], walking: 1, stream, steps: Steps::Passes(0), is_line: false };
+        let times = Times { inner: 8, outer: 16 };
+        let found = FoundNests {
+            nests: vec![Nest { streams: vec![of], leading: 0, times, most: times }],
+            loops: vec![Loops { nests: vec![0] }],
+        };
+        let others = vec![OtherKey { key: 1, count: 5, stores: false }];
+        let measured = [MeasuredNest { steps: 95, accesses: 95, others, ..MeasuredNest::default() }];
+        let mut names = Names::default();
+        let keys = [("matrix", "a.c:3"), ("table", "a.c:4")].map(|(variable, line)| Origin {
+            variable: names.number(variable),
+            line: names.number(line),
+            ..Origin::default()
+        });
+        let origins = Origins::new(keys.to_vec(), vec![Data::default()], names, Vec::new());
+        let ratio = TimeRatio { low: 0.5, expected: 0.5, high: 0.5 };
+        let tried = vec![TriedOrder { order: Order::Exchanged, taken: Taken::default(), ratio }];
+        let chosen = withheld.is_none().then_some(0);
+        let judged = JudgedLoops { loops: 0, nest: 0, share: 0.5, accesses: 95, tried, chosen, withheld };
+        let judged = [(judged, source)];
+        let facts = LoopFacts { judged: &judged, found: &found, measured: &measured, origins: &origins };
+        facts.rows(&Taken::default(), is_in_windows).remove(0)
+    }
+
+    #[test]
+    fn what_is_to_be_minded_is_told() {
+        let cautions = |source, is_in_windows| {
+            row_of(None, source, is_in_windows).advice.map(|advice| advice.cautions.join("\n")).unwrap()
+        };
+        let source = "for (int j = 0; j < m; j++)\nfor (int i = 0; i < n; i++)\nsum += f(a[i][j]);\n";
+        let with_calls = LoopSource { pair: around(source, 3), ..LoopSource::default() };
+        let told = cautions(with_calls, true);
+        assert!(
+            told.contains("5.0 % of the accesses in them do not walk by strides") && told.contains("(table)"),
+            "{told}"
+        );
+        assert!(told.contains("a count, a hash or a place in an output"), "{told}");
+        assert!(told.contains("functions or macros are called") && told.contains("in windows"), "{told}");
+        let told = cautions(LoopSource::default(), false);
+        assert!(told.contains("without a break or a return") && !told.contains("in windows"), "{told}");
+    }
+
+    #[test]
+    fn why_loops_are_left_alone_is_told() {
+        let itself = Dependence { store: 1, other: 1, is_certain: false };
+        let carried = |variable: &str| Withheld::Written(Bound::Carried(variable.to_owned()));
+        for (withheld, expected) in [
+            (
+                Withheld::Dependent(itself),
+                "interchange would save 50.0 %, but where a.c:4 stores to table, and in which order",
+            ),
+            (Withheld::Written(Bound::Leaves("break")), "end early, or leave steps out (break)"),
+            (carried("k"), "what the one before leaves (k)"),
+            (carried(")"), "what the one before leaves (what a pointer points to)"),
+            (Withheld::Counted(2), "a.c:3 may count up a place"),
+            (Withheld::Unseen, "not all of it was looked at"),
+        ] {
+            let row = row_of(Some(withheld), LoopSource::default(), false);
+            let reason = row.reason.unwrap();
+            assert!(row.advice.is_none() && reason.contains(expected), "{reason}");
+        }
+    }
 }

@@ -134,8 +134,8 @@ pub(crate) fn fits(report: &RelayoutReport) -> Option<String> {
 /// How it is predicted.
 pub(crate) const METHOD: &str = "Time is that of a core which waits for a miss unless another one is under way or it is a stream's, 2.5 cycles for each \
      access and 4000 for the first to a page. The interval is from a program that computes much and whose misses all overlap \
-     to one that computes little and waits for each. Layouts were made of the run that they are judged by. Shares of loops are of the same time as those of \
-     structures that they go through.";
+     to one that computes little and waits for each. Layouts were made of the run that they are judged by. Shares of structures are of work and \
+     waiting, added up; those of loops are of the run time, in which both overlap, and allocators are, too. What loops take of a structure is in both.";
 
 /// What has no row of its own: its share of the time, what it is, why.
 pub(crate) fn unnamed(report: &RelayoutReport) -> impl Iterator<Item = (f64, &'static str, &'static str)> {
@@ -303,6 +303,7 @@ pub(crate) mod tests {
             offset,
             bytes: 8,
             used: 0.5,
+            bits: None,
             narrower: None,
         };
         StructureRow {

@@ -10,11 +10,11 @@ use crate::machine::{Machine, MachineError};
 use crate::simulation::{Options, Simulation};
 
 /// Most accesses of one time through the nest, but for long inner loops, which are walked [`LEAST_OUTER`] times: of longer
-/// nests the outer loop is cut short, down to that, and the inner one to as many steps.
+/// nests the loop that is outside in an order is cut short, down to that, and then the one inside.
 const MOST_ACCESSES: u64 = 1 << 19;
-/// Times around the outer loop that are left at least: a line of the smallest elements.
+/// Times around the loop outside that are left at least: a line of the smallest elements.
 const LEAST_OUTER: u64 = 64;
-/// Steps of the inner loop at most.
+/// Accesses of one time through the loop inside at most, of all instructions.
 const MOST_INNER: u64 = 1 << 18;
 
 /// One instruction of the nest.
@@ -54,12 +54,26 @@ pub struct Times {
 }
 
 impl Times {
-    /// As many as a nest of so many instructions is gone through.
+    /// As many as a nest of so many instructions is gone through in this order: what the loop inside reuses from one time around to the next is all of
+    /// it, so the other one is cut.
     #[must_use]
-    pub fn cut_short(self, streams: usize) -> Self {
-        let of_inner = self.inner.max(1).saturating_mul(streams.max(1) as u64);
-        let outer = self.outer.max(1).min((MOST_ACCESSES / of_inner).max(LEAST_OUTER));
-        Self { inner: self.inner.clamp(1, MOST_INNER), outer }
+    pub fn cut_short(self, streams: usize, order: Order) -> Self {
+        let streams = streams.max(1) as u64;
+        let cut = |inside: u64, outside: u64| {
+            let inside = inside.clamp(1, (MOST_INNER / streams).max(1));
+            let most = (MOST_ACCESSES / inside.saturating_mul(streams)).max(LEAST_OUTER);
+            (inside, outside.clamp(1, most))
+        };
+        match order {
+            Order::Exchanged => {
+                let (outer, inner) = cut(self.outer, self.inner);
+                Self { inner, outer }
+            }
+            Order::Now | Order::Tiled(_) => {
+                let (inner, outer) = cut(self.inner, self.outer);
+                Self { inner, outer }
+            }
+        }
     }
 }
 
@@ -131,7 +145,7 @@ pub struct Cycles {
 /// # Errors
 /// The machine is none.
 pub fn cycles(machine: &Machine, streams: &[Stream], times: Times, order: Order) -> Result<Cycles, MachineError> {
-    let times = times.cut_short(streams.len());
+    let times = times.cut_short(streams.len(), order);
     let mut simulation = Simulation::new(machine, &Options::default())?;
     let mut pass = || {
         let mut sums = vec![0; streams.len()];
@@ -190,11 +204,29 @@ mod tests {
             kind: AccessKind::Store,
             turn: Turn::Inner,
         };
-        let times = Times { inner: 64, outer: u64::MAX };
+        let times = Times { inner: u64::MAX, outer: 64 };
         let then = cycles(&machine(), &[stream], times, Order::Exchanged).unwrap();
         assert!(then.cold[0] < 100.0 && then.warm[0] > 1.0, "{then:?}");
         let none = cycles(&machine(), &[], Times { inner: 0, outer: 0 }, Order::Now).unwrap();
         assert_eq!(none, Cycles { cold: Vec::new(), warm: Vec::new() });
+    }
+
+    #[test]
+    fn the_loop_outside_is_cut() {
+        let cut = |inner, outer, streams, order| {
+            let Times { inner, outer } = Times { inner, outer }.cut_short(streams, order);
+            (inner, outer)
+        };
+        assert_eq!(cut(100_000, 400, 1, Order::Now), (100_000, 64));
+        // What 400 steps reuse is not what 64 would.
+        assert_eq!(cut(100_000, 400, 1, Order::Exchanged), ((1 << 19) / 400, 400));
+        assert_eq!(cut(100_000, 400, 1, Order::Tiled(8)), (100_000, 64));
+        assert_eq!(cut(0, 0, 0, Order::Exchanged), (1, 1));
+        // However many instructions there are, as many accesses.
+        for streams in [1, 3, 1000, 1 << 20] {
+            let (inner, outer) = cut(u64::MAX, u64::MAX, streams, Order::Now);
+            assert!(inner * outer * streams as u64 <= 64 * (1 << 18).max(streams as u64), "{inner} {outer}");
+        }
     }
 
     fn steps(order: Order, inner: u64, outer: u64) -> Vec<(u64, u64)> {

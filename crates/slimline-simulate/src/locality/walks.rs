@@ -9,6 +9,8 @@
 const LEAST: u64 = 4;
 /// Ways of walking that are told apart; an instruction has one, or a few.
 const MOST: usize = 8;
+/// What the distances of passes are mixed by, an odd number of many bits: 2⁶⁴ by the golden ratio.
+const MIXING: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// A way of walking, and how often it was gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,6 +37,13 @@ pub struct Walk {
     pub shorter: u64,
     /// Runs that are longer than the one before by another number than that one was, or longer where that was not.
     pub uneven: u64,
+    /// Accesses of the longest run of all.
+    pub longest_run: u64,
+    /// Runs of the pass that has most.
+    pub most_runs: u64,
+    /// Where the passes begin, as seen from the first: the same number for two instructions whose passes begin equally far from their first
+    /// ones, and 0 where all begin at the same place.
+    pub moved: u64,
 }
 
 impl Walk {
@@ -55,6 +64,9 @@ impl Walk {
         self.longest += other.longest;
         self.shorter += other.shorter;
         self.uneven += other.uneven;
+        self.longest_run = self.longest_run.max(other.longest_run);
+        self.most_runs = self.most_runs.max(other.most_runs);
+        self.moved = self.moved.wrapping_mul(MIXING).wrapping_add(other.start.wrapping_sub(self.start));
     }
 }
 
@@ -124,6 +136,8 @@ impl Walks {
                 pass.walk.accesses += run.count;
                 pass.walk.runs += 1;
                 pass.walk.longest = pass.walk.longest.max(run.count);
+                pass.walk.longest_run = pass.walk.longest;
+                pass.walk.most_runs = pass.walk.runs;
                 pass.walk.shorter += u64::from(run.count < pass.last_count);
                 pass.walk.uneven += u64::from(growth != pass.last_growth);
                 (pass.last_start, pass.last_count, pass.last_growth) = (run.start, run.count, growth);
@@ -142,6 +156,9 @@ impl Walks {
             longest: run.count,
             shorter: 0,
             uneven: 0,
+            longest_run: run.count,
+            most_runs: 1,
+            moved: 0,
         };
         let next = Pass { walk, last_start: run.start, last_count: run.count, last_growth: 0 };
         if let Some(ended) = self.pass.replace(next) {
@@ -202,9 +219,35 @@ mod tests {
             longest: 10,
             shorter: 0,
             uneven: 0,
+            longest_run: 5,
+            most_runs: 6,
+            moved: 0,
         };
         assert_eq!(found, expected);
         assert_eq!((found.inner(), found.outer()), (5.0, 6.0));
+    }
+
+    #[test]
+    fn where_passes_begin_is_told_by_a_number() {
+        let passes = |starts: &[u64], rows: u64| {
+            let pass = move |start: u64| {
+                (0..6).flat_map(move |column| (0..rows).map(move |row| start + row * 800 + column * 8))
+            };
+            walk(starts.iter().flat_map(|&start| pass(start).collect::<Vec<_>>())).unwrap()
+        };
+        let moved = |starts: &[u64]| passes(starts, 5).moved;
+        assert_eq!(moved(&[4096, 4096, 4096]), 0);
+        assert_eq!(moved(&[4096, 90_000, 5000]), moved(&[104_096, 190_000, 105_000]));
+        assert_ne!(moved(&[4096, 90_000, 5000]), moved(&[4096, 5000, 90_000]));
+        assert_ne!(moved(&[4096, 90_000]), 0);
+        // The longest one counts, not the mean.
+        let uneven = walk(
+            [9, 4, 4]
+                .into_iter()
+                .enumerate()
+                .flat_map(|(at, rows)| (0..rows).map(move |row| at as u64 * 8 + row * 800)),
+        );
+        assert_eq!(uneven.map(|walk| (walk.longest_run, walk.most_runs)), Some((9, 3)));
     }
 
     #[test]

@@ -193,6 +193,7 @@ impl<'a> Of<'a> {
         let read = second.as_ref().unwrap_or(first);
         let sharing = lines.and_then(|lines| Ok(share::found(told(read)?, &lines, machine)));
         let visited = visiting.map(ObjectReader::finish).and(visited);
+        let visited = visited.and_then(|visited| Ok((visited, told(&as_it_is)?)));
         let advice = search.and_then(|search| search.report(visited?, loops?, measured?).map_err(in_words));
         Ok((advice, sharing))
     }

@@ -9,11 +9,12 @@ use std::ops::Range;
 
 use slimline_simulate::locality::exchange::{Stream, Times};
 
-use super::{Nest, NestStream, OtherKey};
-use crate::origins::Origins;
+use super::{Nest, NestStream, OtherKey, Steps};
 
-/// Times around the outer loop between two steps that are looked at: more are as if all of the data were shared.
+/// Times around the outer loop that are looked at, one by one: steps of more are taken to cross.
 const MOST_OUTER: u64 = 1 << 20;
+/// Steps that may be left behind an unrolled loop of vectors.
+const UNROLLED: u64 = 64;
 
 /// Two instructions whose steps must stay in their order, or may have to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,11 +28,7 @@ pub struct Dependence {
 }
 
 /// What keeps a nest from another order, in which `others` are, too; by key, how far accesses reach.
-pub(super) fn across(
-    nest: &Nest,
-    others: &[OtherKey],
-    (extents, origins): (&[Range<u64>], &Origins),
-) -> Option<Dependence> {
+pub(super) fn across(nest: &Nest, others: &[OtherKey], extents: &[Range<u64>]) -> Option<Dependence> {
     let reach = |keys: &[u32]| {
         let all = keys.iter().filter_map(|&key| extents.get(key as usize)).filter(|reach| !reach.is_empty());
         all.fold(u64::MAX..0, |sum, reach| sum.start.min(reach.start)..sum.end.max(reach.end))
@@ -40,21 +37,18 @@ pub(super) fn across(
         let (a, b) = (reach(a), reach(b));
         a.start < b.end && b.start < a.end
     };
+    let is_known = |of: &NestStream| is_known(of, nest.most, extents);
     let stores = |of: &&NestStream| of.stream.kind.stores();
     for store in nest.streams.iter().filter(stores) {
         for other in nest.streams.iter().filter(|other| overlap(&store.keys, &other.keys)) {
-            let is_uniform = strides(&store.stream) == strides(&other.stream);
-            if !is_uniform || is_crossed(&store.stream, &other.stream, nest.times) {
-                return Some(Dependence { store: store.keys[0], other: other.keys[0], is_certain: is_uniform });
+            let is_uniform = strides(&store.stream) == strides(&other.stream) && store.steps == other.steps;
+            let is_certain = is_uniform && is_known(store) && is_known(other);
+            if !is_certain || is_crossed(&store.stream, &other.stream, nest.most) {
+                return Some(Dependence { store: store.keys[0], other: other.keys[0], is_certain });
             }
         }
     }
-    let is_own = |key: u32| {
-        let place = origins.of(key).place_in_source();
-        origins.of(key).column > 0 && nest.streams.iter().any(|of| origins.of(of.keys[0]).place_in_source() == place)
-    };
-    let others: Vec<&OtherKey> = others.iter().filter(|other| !is_own(other.key)).collect();
-    for other in &others {
+    for other in others {
         let with = |key: u32, stores: bool, keys: &[u32]| {
             let store = if other.stores { Some((other.key, key)) } else { stores.then_some((key, other.key)) };
             store.filter(|_| overlap(keys, &[other.key])).map(|(store, other)| Dependence {
@@ -63,14 +57,41 @@ pub(super) fn across(
                 is_certain: false,
             })
         };
-        let of_nest = nest.streams.iter().find_map(|of| with(of.keys[0], of.stream.kind.stores(), &of.keys));
+        let of_nest = || nest.streams.iter().find_map(|of| with(of.keys[0], of.stream.kind.stores(), &of.keys));
         let of_others =
             || others.iter().filter(|of| of.key != other.key).find_map(|of| with(of.key, of.stores, &[of.key]));
-        if let Some(found) = of_nest.or_else(of_others) {
+        // What is stored last remains, and where it is stored may be counted.
+        let itself = || other.stores.then_some(Dependence { store: other.key, other: other.key, is_certain: false });
+        if let Some(found) = of_nest().or_else(of_others).or_else(itself) {
             return Some(found);
         }
     }
     None
+}
+
+/// Whether all of an instruction's accesses are known to be where its strides have them, each time through the loops.
+fn is_known(of: &NestStream, most: Times, extents: &[Range<u64>]) -> bool {
+    let within = |key: u32, more: u64| {
+        let along = |stride: i64, times: u64| i128::from(stride) * i128::from(times.saturating_sub(1));
+        let Stream { start, inner_bytes, outer_bytes, bytes, .. } = of.stream;
+        let far = [along(inner_bytes, most.inner.saturating_add(more)), along(outer_bytes, most.outer)];
+        let low: i128 = far.iter().map(|far| (*far).min(0)).sum();
+        let high: i128 = far.iter().map(|far| (*far).max(0)).sum();
+        let start = i128::from(start);
+        extents.get(key as usize).is_none_or(|reach| {
+            reach.is_empty()
+                || start + low <= i128::from(reach.start) && i128::from(reach.end) <= start + high + i128::from(bytes)
+        })
+    };
+    match of.steps {
+        Steps::Mostly => false,
+        Steps::Passes(0) => {
+            let (walking, left_over) = of.keys.split_at(of.walking);
+            walking.iter().all(|&key| within(key, 0)) && left_over.iter().all(|&key| within(key, UNROLLED))
+        }
+        // How far each of several places reaches nobody knows.
+        Steps::Passes(_) | Steps::Line => of.keys.len() == of.walking,
+    }
 }
 
 fn strides(stream: &Stream) -> (i64, i64) {
@@ -79,7 +100,10 @@ fn strides(stream: &Stream) -> (i64, i64) {
 
 /// Whether one of two that walk alike is, later in the outer loop and earlier in the inner one, at a byte that the other was at.
 fn is_crossed(one: &Stream, other: &Stream, times: Times) -> bool {
-    let (inner, outer) = (i128::from(times.inner), times.outer.min(MOST_OUTER));
+    let (inner, outer) = (i128::from(times.inner), times.outer);
+    if outer > MOST_OUTER {
+        return true;
+    }
     let between = |from: &Stream, to: &Stream| {
         let ahead = i128::from(to.start) - i128::from(from.start);
         (1..i128::from(outer)).any(|later| {
@@ -123,6 +147,34 @@ mod tests {
         // One sum for all of it; one for each time around the outer loop, and one for each step of the inner one.
         let alone = |inner, outer| is_crossed(&stream(0, inner, outer), &stream(0, inner, outer), times);
         assert_eq!([alone(0, 0), alone(0, 8), alone(8, 0), alone(0, 4)], [true, false, false, true]);
+        // What is not looked at may cross.
+        let far = |outer| is_crossed(&stream(0, 0, 8), &stream(0, 0, 8), Times { inner: 10, outer });
+        assert_eq!([far(10), far(MOST_OUTER + 1)], [false, true]);
+    }
+
+    #[test]
+    fn all_accesses_must_be_where_strides_have_them() {
+        let most = Times { inner: 4, outer: 10 };
+        let known = |keys: &[u32], steps, extents: &[Range<u64>]| {
+            let of =
+                NestStream { keys: keys.to_vec(), walking: 1, stream: stream(8000, -800, 8), steps, is_line: false };
+            is_known(&of, most, extents)
+        };
+        // From three rows above the first one's to ten columns behind.
+        let box_of = 8000 - 2400..8000 + 80;
+        let [before, behind] = [5592..8080, 5600..8088];
+        let passes = Steps::Passes(0);
+        assert!(known(&[0], passes, &[box_of.clone()]));
+        assert!(!known(&[0], passes, &[before]) && !known(&[0], passes, &[behind.clone()]));
+        assert!(!known(&[0], Steps::Mostly, &[box_of.clone()]));
+        // What is left over is behind, in the way of the loop.
+        assert!(known(&[0, 1], passes, &[box_of.clone(), 5600 - 1600..8080]));
+        assert!(!known(&[0, 1], passes, &[box_of.clone(), behind]));
+        assert_eq!(
+            [Steps::Line, Steps::Passes(7)].map(|steps| known(&[0, 1], steps, &[box_of.clone(), 0..1])),
+            [false; 2]
+        );
+        assert_eq!([Steps::Line, Steps::Passes(7)].map(|steps| known(&[0], steps, &[0..1])), [true; 2]);
     }
 
     proptest! {

@@ -6,21 +6,23 @@ use slimline_simulate::relaid::{NO_STRUCTURE, structure_key};
 use slimline_simulate::waiting::Waiting;
 
 use super::replay::Cost;
-use super::{FoundNests, Nest};
+use super::{FoundNests, Nest, Steps};
 use crate::relayout::Taken;
 
-/// Accesses between two of a nest that may be within it: more are a call that is no part of the loop.
+/// Accesses between two of a nest that are looked at.
 const MOST_BETWEEN: usize = 1024;
 /// Other keys of a nest that are told apart.
 const MOST_KEYS: usize = 256;
-/// A loop that runs so often by the other one's times around is beside it, in the same loop.
-const BESIDE: f64 = 0.5;
+/// What comes more often than once for each time through a nest, and by this part of that, is in it: how often it was gone through is a mean.
+const MORE_OFTEN: f64 = 1.1;
 
 /// What a key is of a nest.
 #[derive(Clone, Copy, Debug)]
 struct KeyOf {
     nest: u32,
     is_leading: bool,
+    /// Where it is each time that the nest begins, and never else, if that is known.
+    begins_at: Option<u64>,
 }
 
 /// Accesses in a nest that do not walk with it.
@@ -45,17 +47,37 @@ pub struct MeasuredNest {
     pub cost: Cost,
     /// Other accesses between them, by key.
     pub others: Vec<OtherKey>,
-    /// How often another nest came behind it, that which came most often.
+    /// How often another nest came behind it.
     pub followed: u64,
+    /// How often more accesses were between two of its own than are looked at.
+    pub given_up: u64,
+    /// There are more other keys than are told apart.
+    pub has_more_keys: bool,
 }
 
 impl MeasuredNest {
-    /// Whether another nest runs each time around its outer loop.
-    pub(super) fn has_beside(&self, nest: &Nest) -> bool {
-        let around = self.steps as f64 / nest.times.inner.max(1) as f64;
-        // One that follows all of it comes once for each time through it.
-        let through = around / nest.times.outer.max(1) as f64;
-        self.followed as f64 > through + (around - through) * BESIDE
+    /// How often it was gone through.
+    fn through(&self, nest: &Nest) -> f64 {
+        self.steps as f64 / (nest.times.inner.max(1) * nest.times.outer.max(1)) as f64
+    }
+
+    /// Whether others run in its outer loop.
+    pub(super) fn has_beside(&self, nest: &Nest, windows: u64) -> bool {
+        // One that follows all of it comes once for each time through it, and where the next window is of another nest.
+        self.followed as f64 > self.through(nest).max(1.0) * MORE_OFTEN + windows as f64
+    }
+
+    /// Whether something runs in it of which nothing is known.
+    pub(super) fn has_unseen(&self, nest: &Nest, windows: u64) -> bool {
+        // Where it is not known when it begins again, anything may be between each two times through it: that is one less.
+        let between = self.through(nest) * MORE_OFTEN - 0.5 + windows as f64;
+        self.has_more_keys || self.given_up as f64 > between
+    }
+
+    /// Part of the accesses in it that are no walk's.
+    pub fn others_part(&self) -> f64 {
+        let others: u64 = self.others.iter().map(|other| other.count).sum();
+        others as f64 / (others + self.accesses).max(1) as f64
     }
 }
 
@@ -65,6 +87,8 @@ struct At {
     nest: Option<u32>,
     /// Keys since it was accessed last, and whether these accesses store.
     between: Vec<(u32, bool)>,
+    /// There were more.
+    has_more: bool,
 }
 
 /// Takes accesses in by the keys by which nests were found. Memory: that of a machine, and some kilobytes a nest.
@@ -76,7 +100,6 @@ pub struct Measuring {
     threads: Vec<At>,
     nests: Vec<MeasuredNest>,
     others: Vec<FxHashMap<u32, OtherKey>>,
-    followed: FxHashMap<(u32, u32), u64>,
 }
 
 impl Measuring {
@@ -85,11 +108,13 @@ impl Measuring {
         let mut of_key = Vec::new();
         for (number, nest) in (0..).zip(&found.nests) {
             for (at, stream) in nest.streams.iter().enumerate() {
+                let is_once = stream.steps == Steps::Passes(0) && stream.stream.outer_bytes != 0;
+                let begins_at = is_once.then_some(stream.stream.start);
                 for &key in &stream.keys {
                     if of_key.len() <= key as usize {
                         of_key.resize(key as usize + 1, None);
                     }
-                    of_key[key as usize] = Some(KeyOf { nest: number, is_leading: at == nest.leading });
+                    of_key[key as usize] = Some(KeyOf { nest: number, is_leading: at == nest.leading, begins_at });
                 }
             }
         }
@@ -100,20 +125,17 @@ impl Measuring {
             threads: Vec::new(),
             nests: vec![MeasuredNest::default(); found.nests.len()],
             others: vec![FxHashMap::default(); found.nests.len()],
-            followed: FxHashMap::default(),
         }
     }
 
     /// What was found, by nest.
     pub fn finish(self) -> Vec<MeasuredNest> {
-        let Self { waiting, mut nests, others, followed, .. } = self;
+        let Self { waiting, mut nests, others, .. } = self;
         let waited = waiting.finish();
         for ((number, nest), others) in (0..).zip(&mut nests).zip(others) {
             nest.cost = Cost::of(&Taken::of_key(&waited, structure_key(number, false)));
             nest.others = others.into_values().collect();
             nest.others.sort_unstable_by_key(|other| other.key);
-            let behind = followed.iter().filter(|((before, _), _)| *before == number);
-            nest.followed = behind.map(|(_, count)| *count).max().unwrap_or(0);
         }
         nests
     }
@@ -124,12 +146,13 @@ impl Measuring {
             self.threads.resize_with(thread + 1, At::default);
         }
         let at = &mut self.threads[thread];
-        let Some(KeyOf { nest, is_leading }) = self.of_key.get(access.key as usize).copied().flatten() else {
-            if at.nest.is_some() && at.between.len() < MOST_BETWEEN {
-                at.between.push((access.key, access.kind.stores()));
-            } else if at.nest.is_some() {
-                at.nest = None;
-                at.between.clear();
+        let Some(KeyOf { nest, is_leading, begins_at }) = self.of_key.get(access.key as usize).copied().flatten()
+        else {
+            if at.nest.is_some() {
+                at.has_more |= at.between.len() >= MOST_BETWEEN;
+                if !at.has_more {
+                    at.between.push((access.key, access.kind.stores()));
+                }
             }
             return;
         };
@@ -137,22 +160,27 @@ impl Measuring {
         of_nest.accesses += 1;
         of_nest.steps += u64::from(is_leading);
         match at.nest.replace(nest) {
+            // It is gone through again: what was in between is not in it.
+            Some(before) if before == nest && begins_at == Some(access.address) => {}
+            Some(before) if before == nest && at.has_more => of_nest.given_up += 1,
             Some(before) if before == nest => {
                 let others = &mut self.others[nest as usize];
-                for (key, stores) in at.between.drain(..) {
-                    if others.len() < MOST_KEYS || others.contains_key(&key) {
-                        let other = others.entry(key).or_insert(OtherKey { key, count: 0, stores: false });
-                        other.count += 1;
-                        other.stores |= stores;
+                for &(key, stores) in &at.between {
+                    if others.len() >= MOST_KEYS && !others.contains_key(&key) {
+                        of_nest.has_more_keys = true;
+                        continue;
                     }
+                    let other = others.entry(key).or_insert(OtherKey { key, count: 0, stores: false });
+                    other.count += 1;
+                    other.stores |= stores;
                 }
             }
-            Some(before) => {
-                at.between.clear();
-                *self.followed.entry((before, nest)).or_default() += 1;
-            }
-            None => at.between.clear(),
+            // If that is in the same loop, it comes so often that both are beside each other; if not, nor is what is between them.
+            Some(before) => self.nests[before as usize].followed += 1,
+            None => {}
         }
+        at.between.clear();
+        at.has_more = false;
     }
 }
 

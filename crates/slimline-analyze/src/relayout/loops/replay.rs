@@ -8,12 +8,11 @@ use slimline_simulate::simulation::{Options, Simulation};
 use slimline_simulate::waiting::{Times, Waiting};
 
 use super::{MeasuredNest, Nest};
+use crate::nests::{is_replay_of, part_cold};
 use crate::relayout::Taken;
 
 /// Sides of tiles that are tried: of doubles from one line to sixteen.
 const TILES: [u64; 5] = [8, 16, 32, 64, 128];
-/// The replay of a nest as it is takes at most so many times what was measured, and at least the inverse.
-const REPLAYED: f64 = 2.0;
 /// Accesses that are made at once.
 const BATCH: usize = 4096;
 
@@ -70,13 +69,15 @@ impl Cost {
 }
 
 /// What a nest takes for each step of its inner loop, the first time through it and the next.
+#[derive(Debug)]
 struct Passes {
     cold: Cost,
     warm: Cost,
 }
 
 impl Passes {
-    fn of(machine: &Machine, streams: &[Stream], around: Around, order: Order) -> Result<Self, MachineError> {
+    fn of(machine: &Machine, streams: &[Stream], times: Around, order: Order) -> Result<Self, MachineError> {
+        let around = times.cut_short(streams.len(), order);
         let steps = (around.inner * around.outer) as f64;
         // Pages are there: in whichever order, each is a fault once.
         let simulation = Simulation::new(machine, &Options::default())?;
@@ -113,36 +114,100 @@ fn is_against_exchanged(stream: &Stream, line_bytes: u64) -> bool {
     stream.turn == Turn::Inner && outer >= line_bytes && inner < line_bytes
 }
 
-/// For each order that may be better: which part of what a nest takes is left. None where its replay as it is does not take what was measured.
-///
-/// # Errors
-/// The machine is none.
-pub(super) fn in_other_orders(
-    machine: &Machine,
-    nest: &Nest,
-    measured: &MeasuredNest,
-) -> Result<Option<Vec<(Order, Cost)>>, MachineError> {
-    if measured.steps == 0 {
-        return Ok(None);
+/// What nests take in each order, those of the same strides and times once: those of other threads.
+#[derive(Debug)]
+pub(super) struct Replays<'a> {
+    machine: &'a Machine,
+    known: Vec<Replay>,
+}
+
+#[derive(Debug)]
+struct Replay {
+    streams: Vec<Stream>,
+    times: Around,
+    /// As it is first.
+    orders: Vec<(Order, Passes)>,
+}
+
+impl<'a> Replays<'a> {
+    /// None yet.
+    pub(super) fn of(machine: &'a Machine) -> Self {
+        Self { machine, known: Vec::new() }
     }
-    let streams: Vec<Stream> = nest.streams.iter().map(|of| of.stream).collect();
-    let around = nest.times.cut_short(streams.len());
-    let replay = |order| Passes::of(machine, &streams, around, order);
-    let now = replay(Order::Now)?;
-    let observed = measured.cost.times.expected / measured.steps as f64;
-    let (cold, warm) = (now.cold.times.expected, now.warm.times.expected);
-    let part = if cold > warm { ((observed - warm) / (cold - warm)).clamp(0.0, 1.0) } else { 1.0 };
-    let now = now.mixed(part);
-    if !(observed / REPLAYED..=observed * REPLAYED).contains(&now.times.expected) {
-        return Ok(None);
-    }
-    let shorter = around.inner.min(around.outer);
-    let has_other_way = streams.iter().any(|stream| is_against_exchanged(stream, u64::from(machine.line_bytes())));
-    let tiles = TILES.into_iter().filter(|tile| has_other_way && tile * 2 <= shorter).map(Order::Tiled);
-    let left = |order| {
-        let then = replay(order)?.mixed(part);
+
+    /// For each order that may be better: which part of what a nest takes is left. None where its replay as it is does not take what was measured.
+    ///
+    /// # Errors
+    /// The machine is none.
+    pub(super) fn in_other_orders(
+        &mut self,
+        nest: &Nest,
+        measured: &MeasuredNest,
+    ) -> Result<Option<Vec<(Order, Cost)>>, MachineError> {
+        if measured.steps == 0 {
+            return Ok(None);
+        }
+        let number = self.number_of(nest)?;
+        let Some(((_, now), others)) = self.known[number].orders.split_first() else { return Ok(None) };
+        let observed = measured.cost.times.expected / measured.steps as f64;
+        let part = part_cold(observed, now.cold.times.expected, now.warm.times.expected);
+        let now = now.mixed(part);
+        if !is_replay_of(observed, now.times.expected) {
+            return Ok(None);
+        }
         // What there was none of stays none.
-        Ok((order, then.with(&now, |then, now| if now > 0.0 { then / now } else { 1.0 })))
-    };
-    [Order::Exchanged].into_iter().chain(tiles).map(left).collect::<Result<_, _>>().map(Some)
+        let left = |then: Cost| then.with(&now, |then, now| if now > 0.0 { then / now } else { 1.0 });
+        Ok(Some(others.iter().map(|(order, then)| (*order, left(then.mixed(part)))).collect()))
+    }
+
+    /// Which of those that are known.
+    fn number_of(&mut self, nest: &Nest) -> Result<usize, MachineError> {
+        // Wherever they begin.
+        let alike = |a: &Stream, b: &Stream| Stream { start: 0, ..*a } == Stream { start: 0, ..*b };
+        let is_nest = |known: &Replay| {
+            let is_same = known.streams.len() == nest.streams.len() && known.times == nest.times;
+            is_same && known.streams.iter().zip(&nest.streams).all(|(known, of)| alike(known, &of.stream))
+        };
+        if let Some(number) = self.known.iter().position(is_nest) {
+            return Ok(number);
+        }
+        let streams: Vec<Stream> = nest.streams.iter().map(|of| of.stream).collect();
+        let around = nest.times.cut_short(streams.len(), Order::Now);
+        let shorter = around.inner.min(around.outer);
+        let line_bytes = u64::from(self.machine.line_bytes());
+        let has_other_way = streams.iter().any(|stream| is_against_exchanged(stream, line_bytes));
+        let tiles = TILES.into_iter().filter(|tile| has_other_way && tile * 2 <= shorter).map(Order::Tiled);
+        let orders = [Order::Now, Order::Exchanged].into_iter().chain(tiles);
+        let passes = orders.map(|order| Ok((order, Passes::of(self.machine, &streams, nest.times, order)?)));
+        let orders = passes.collect::<Result<_, MachineError>>()?;
+        self.known.push(Replay { streams, times: nest.times, orders });
+        Ok(self.known.len() - 1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use slimline_simulate::access::AccessKind;
+
+    use super::super::{NestStream, Steps};
+    use super::*;
+
+    #[test]
+    fn nests_of_other_threads_are_replayed_once() {
+        let machine = Machine::parse(
+            "name = \"m\"\ncores = 1\ncache = [{ name = \"L1\", level = 1, holds = \"data\", size = 512, line = 64, \
+             ways = 8, latency = 2 }]\nmemory = [{ name = \"m\", latency = 102 }]\n",
+        )
+        .unwrap();
+        let nest = |start, outer| {
+            let kind = AccessKind::Load;
+            let stream = Stream { start, inner_bytes: 128, outer_bytes: 8, bytes: 8, kind, turn: Turn::Inner };
+            let of = NestStream { keys: vec![0], walking: 1, stream, steps: Steps::Passes(0), is_line: false };
+            let times = Around { inner: 8, outer };
+            Nest { streams: vec![of], leading: 0, times, most: times }
+        };
+        let mut replays = Replays::of(&machine);
+        let numbers = [nest(0, 8), nest(1 << 20, 8), nest(0, 9)].map(|nest| replays.number_of(&nest).unwrap());
+        assert_eq!((numbers, replays.known.len()), ([0, 0, 1], 2));
+    }
 }

@@ -2,6 +2,8 @@
 //!
 //! Only what stands in the file is read: loops that a macro makes, `while` loops and loops around the call of an inlined function are not found.
 
+mod carried;
+
 use std::ops::Range;
 
 use slimline_simulate::locality::exchange::Order;
@@ -24,52 +26,117 @@ pub struct LoopPair {
     pub heads: [String; 2],
     /// The inner loop is all that the outer one has.
     pub is_perfect: bool,
+    /// Lines of all of the outer one, from 1.
+    pub reach: Range<u32>,
+    /// What binds their steps to their order.
+    pub bound: Option<Bound>,
+    /// Functions or macros are called in them.
+    pub has_calls: bool,
+    /// Variables for tiles of the outer and of the inner loop, of which the file has none.
+    tiles: [String; 2],
 }
 
-/// The two innermost loops around a line of a source, from 1. None where there are no two of them, each with its head on one line, or where
-/// the line does not tell both variables: then its place is told by something else than these.
+/// What binds the steps of two loops to their order, as they are written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Bound {
+    /// They end early, or jump: the word that says so.
+    Leaves(&'static str),
+    /// A variable that one step leaves for the next.
+    Carried(String),
+}
+
+/// The two innermost loops around a line of a source, from 1. None where there are no two of them, each with its head on one line; where
+/// the line does not tell both variables, or that of another loop around them, too: then its place is told by something else than these; or where there
+/// is a loop of another kind.
 pub fn around(source: &str, line: u32) -> Option<LoopPair> {
     let code = blanked(source);
     let start = line_start(&code, line)?;
     let end = code[start..].find('\n').map_or(code.len(), |length| start + length);
-    let mut loops: Vec<ForLoop> = for_loops(&code);
-    loops.retain(|of| of.head.start < end && start < of.end);
+    let all = for_loops(&code);
+    let mut loops: Vec<&ForLoop> = all.iter().filter(|of| of.head.start < end && start < of.end).collect();
     loops.sort_by_key(|of| std::cmp::Reverse(of.head.start));
-    let [inner, outer, ..] = loops.as_slice() else { return None };
+    let [inner, outer, farther @ ..] = loops.as_slice() else { return None };
     let head = |of: &ForLoop| source[of.head.clone()].to_owned();
     let heads = [head(outer), head(inner)];
+    let is_on_line = |variable: &str| words(&code[start..end]).any(|word| word == variable);
     let is_told = |head: &String| {
-        let variable = Head::of(head).map(|head| head.variable)?;
-        (!head.contains('\n') && words(&code[start..end]).any(|word| word == variable)).then_some(())
+        let (_, variable, _) = beginning(head)?;
+        (!head.contains('\n') && is_on_line(variable)).then_some(())
     };
     heads.iter().try_for_each(is_told)?;
+    let names_farther = |of: &&ForLoop| match beginning(&code[of.head.clone()]) {
+        Some((_, variable, _)) => is_on_line(variable),
+        // `for (auto &row : rows)`
+        None => words(code[of.head.clone()].split([';', ':']).next().unwrap_or_default()).any(is_on_line),
+    };
+    let body = outer.head.end..outer.end;
+    if farther.iter().any(names_farther) || words(&code[body.clone()]).any(|word| ["while", "do"].contains(&word)) {
+        return None;
+    }
     let is_empty = |range: Range<usize>| code[range].chars().all(|at| at.is_whitespace() || "{}".contains(at));
     let is_perfect = is_empty(outer.head.end..inner.head.start) && is_empty(inner.end..outer.end);
-    let line_of = |of: &ForLoop| 1 + code[..of.head.start].matches('\n').count() as u32;
-    Some(LoopPair { lines: [line_of(outer), line_of(inner)], heads, is_perfect })
+    let line_at = |at: usize| 1 + code[..at].matches('\n').count() as u32;
+    // Heads count what they count.
+    let mut steps = code.clone().into_bytes();
+    for of in all.iter().filter(|of| body.contains(&of.head.start)) {
+        steps[of.head.clone()].iter_mut().filter(|at| **at != b'\n').for_each(|at| *at = b' ');
+    }
+    let steps = String::from_utf8(steps).ok()?;
+    let outside = || [outer.head.end..inner.head.start, inner.end..outer.end];
+    let has_word = |range: Range<usize>, word: &str| words(&steps[range]).any(|at| at == word);
+    let leaves = ["break", "return", "goto", "throw"].into_iter().find(|word| has_word(body.clone(), word));
+    let goes_on = || outside().into_iter().any(|range| has_word(range, "continue")).then_some("continue");
+    let variables = [&heads[0], &heads[1]].map(|head| beginning(head).map_or("", |(_, variable, _)| variable));
+    // `i < n && !found`
+    let ends = || heads.iter().any(|head| head.contains("&&") || head.contains("||")).then_some("&&");
+    let carried = || carried::of(&steps[body.clone()], &steps[inner.head.end..inner.end]);
+    Some(LoopPair {
+        lines: [line_at(outer.head.start), line_at(inner.head.start)],
+        is_perfect,
+        reach: line_at(outer.head.start)..line_at(outer.end.saturating_sub(1)) + 1,
+        bound: leaves.or_else(goes_on).or_else(ends).map(Bound::Leaves).or_else(|| carried().map(Bound::Carried)),
+        has_calls: has_calls(&steps[body.clone()]),
+        tiles: variables.map(|variable| tile_variable(variable, &code)),
+        heads,
+    })
+}
+
+/// Whether something is called, or is a macro with arguments.
+fn has_calls(code: &str) -> bool {
+    let is_call = |(open, _): (usize, &str)| {
+        let before = code[..open].trim_end();
+        let word = before.rsplit(|at: char| !at.is_alphanumeric() && at != '_').next().unwrap_or_default();
+        !word.is_empty() && !["if", "switch", "for", "sizeof", "return"].contains(&word)
+    };
+    code.match_indices('(').any(is_call)
+}
+
+/// A name for the variable of a tile that the code does not have yet.
+fn tile_variable(variable: &str, code: &str) -> String {
+    let short = (variable.len() == 1).then(|| variable.repeat(2));
+    let numbered = (2..).map(|number| format!("{variable}_tile{number}"));
+    let mut names = short.into_iter().chain([format!("{variable}_tile")]).chain(numbered);
+    names.find(|name| words(code).all(|word| word != name)).unwrap_or_default()
 }
 
 impl LoopPair {
     /// Heads in another order, outermost first. None where the loops are not written so that it is known how: each must count a variable of its own
-    /// up from a value to a limit, neither of which is of the other.
+    /// up from a value to a limit, neither of which is of the other; for tiles by one.
     pub fn reordered(&self, order: Order) -> Option<Vec<String>> {
         let [outer, inner] = &self.heads;
         let heads = [Head::of(outer)?, Head::of(inner)?];
         let is_of_other = |own: &Head<'_>, other: &Head<'_>| {
-            [own.begin, own.limit].into_iter().flat_map(words).any(|word| word == other.variable)
+            [own.begin, own.limit, own.by].into_iter().flat_map(words).any(|word| word == other.variable)
         };
         if is_of_other(&heads[0], &heads[1]) || is_of_other(&heads[1], &heads[0]) {
             return None;
         }
-        match order {
-            Order::Now => Some(self.heads.to_vec()),
-            Order::Exchanged => Some(vec![inner.clone(), outer.clone()]),
-            Order::Tiled(tile) => {
-                let tiles = heads.iter().map(|head| head.by_tiles(tile));
-                let within = heads.iter().map(|head| head.within_tile(tile));
-                tiles.chain(within).collect()
-            }
+        if let Order::Tiled(tile) = order {
+            let with_tiles = || heads.iter().zip(&self.tiles);
+            let tiles = with_tiles().map(|(head, variable)| head.by_tiles(variable, tile));
+            return tiles.chain(with_tiles().map(|(head, variable)| head.within_tile(variable, tile))).collect();
         }
+        Some(vec![inner.clone(), outer.clone()])
     }
 }
 
@@ -79,61 +146,75 @@ struct Head<'a> {
     declared: &'a str,
     variable: &'a str,
     begin: &'a str,
-    /// `<` or `<=`; nothing where the condition is another.
-    compared: Option<&'a str>,
+    /// `<` or `<=`.
+    compared: &'a str,
     limit: &'a str,
-    /// Whether it goes on by one.
-    is_by_one: bool,
+    /// What it goes on by.
+    by: &'a str,
+}
+
+/// What stands in its parentheses.
+fn parts(head: &str) -> Option<[&str; 3]> {
+    let within = head.strip_prefix("for")?.trim_start().strip_prefix('(')?.strip_suffix(')')?;
+    within.split(';').collect::<Vec<_>>().try_into().ok()
+}
+
+/// How it is declared, the variable, and its first value. None where it does not begin with a variable's value.
+fn beginning(head: &str) -> Option<(&str, &str, &str)> {
+    let [first, ..] = parts(head)?;
+    let (declared, begin) = first.split_once('=')?;
+    let declared = declared.trim();
+    let variable = words(declared).last()?;
+    Some((declared.strip_suffix(variable)?, variable, begin))
 }
 
 impl<'a> Head<'a> {
-    /// None where it does not begin with a variable's value.
+    /// None where it does not count one variable up to a limit.
     fn of(head: &'a str) -> Option<Self> {
-        let within = head.strip_prefix("for")?.trim_start().strip_prefix('(')?.strip_suffix(')')?;
-        let mut parts = within.split(';');
-        let (Some(first), Some(condition), Some(step), None) = (parts.next(), parts.next(), parts.next(), parts.next())
-        else {
+        let [_, condition, step] = parts(head)?;
+        let (declared, variable, begin) = beginning(head)?;
+        // `int i = 0, k = 1` counts two, `i = j = 0` sets two.
+        let is_one = |text: &str| !text.is_empty() && !text.contains([',', '=', '?']);
+        let has_own = |text: &str| words(text).any(|word| word == variable);
+        let begin = Some(begin.trim()).filter(|begin| is_one(begin) && !declared.contains(','))?;
+        let compared = condition.trim().strip_prefix(variable)?.trim_start();
+        let operator = ["<=", "<"].into_iter().find(|operator| compared.starts_with(operator))?;
+        let limit = compared[operator.len()..].trim();
+        // `i < n && found` is no count, nor is `i < n--`.
+        let is_count = is_one(limit) && !limit.contains(['&', '|', '<', '>']) && !has_own(limit);
+        if !is_count || ["++", "--"].iter().any(|changed| limit.contains(changed) || begin.contains(changed)) {
             return None;
-        };
-        let (declared, begin) = first.split_once('=')?;
-        let declared = declared.trim();
-        let variable = words(declared).last()?;
-        let declared = declared.strip_suffix(variable)?;
-        let compared = condition.trim().strip_prefix(variable).and_then(|rest| {
-            let rest = rest.trim_start();
-            let operator = ["<=", "<"].into_iter().find(|operator| rest.starts_with(operator))?;
-            let limit = rest[operator.len()..].trim();
-            // `i < n && found` is no count.
-            (!limit.is_empty() && !limit.contains(['&', '|', '=', '<', '?', ','])).then_some((operator, limit))
-        });
-        let step: String = step.split_whitespace().collect();
-        let is_by_one = [format!("{variable}++"), format!("++{variable}"), format!("{variable}+=1")].contains(&step);
-        let (compared, limit) = compared.map_or((None, condition), |(operator, limit)| (Some(operator), limit));
-        Some(Self { declared, variable, begin: begin.trim(), compared, limit, is_by_one })
-    }
-
-    /// The variable of the tile.
-    fn doubled(&self) -> String {
-        match self.variable.len() {
-            1 => self.variable.repeat(2),
-            _ => format!("{}_tile", self.variable),
         }
+        let step = step.trim();
+        let is_own = |text: &str| text.trim() == variable;
+        let by = match step.split_once("+=") {
+            Some((own, by)) if is_own(own) && is_one(by) && !has_own(by) && !by.contains('-') => by.trim(),
+            Some(_) => return None,
+            None => {
+                let own = step.strip_suffix("++").or_else(|| step.strip_prefix("++"))?;
+                is_own(own).then_some("1")?
+            }
+        };
+        Some(Self { declared, variable, begin, compared: operator, limit, by })
     }
 
     /// The loop over tiles.
-    fn by_tiles(&self, tile: u64) -> Option<String> {
-        let Self { declared, begin, limit, is_by_one, .. } = self;
-        let (compared, tiles) = (self.compared.filter(|_| *is_by_one)?, self.doubled());
-        Some(format!("for ({declared}{tiles} = {begin}; {tiles} {compared} {limit}; {tiles} += {tile})"))
+    fn by_tiles(&self, tiles: &str, tile: u64) -> Option<String> {
+        let Self { declared, begin, compared, limit, by, .. } = self;
+        // Of what is declared before, the type is not known.
+        let declared = if declared.is_empty() { "long " } else { declared };
+        (*by == "1")
+            .then(|| format!("for ({declared}{tiles} = {begin}; {tiles} {compared} {limit}; {tiles} += {tile})"))
     }
 
     /// The loop within one.
-    fn within_tile(&self, tile: u64) -> Option<String> {
-        let Self { declared, variable, limit, is_by_one, .. } = self;
-        let (compared, tiles) = (self.compared.filter(|_| *is_by_one)?, self.doubled());
-        Some(format!(
-            "for ({declared}{variable} = {tiles}; {variable} {compared} {limit} && {variable} < {tiles} + {tile}; {variable}++)"
-        ))
+    fn within_tile(&self, tiles: &str, tile: u64) -> Option<String> {
+        let Self { declared, variable, compared, limit, by, .. } = self;
+        (*by == "1").then(|| {
+            format!(
+                "for ({declared}{variable} = {tiles}; {variable} {compared} {limit} && {variable} < {tiles} + {tile}; {variable}++)"
+            )
+        })
     }
 }
 
@@ -313,6 +394,50 @@ double sums(int n, double *a, double *out)
         assert_eq!(around(TRANSPOSE, 24), None);
     }
 
+    /// Two loops around a statement, or more.
+    fn within(statement: &str) -> Option<LoopPair> {
+        around(&format!("for (int i = 0; i < n; i++)\nfor (int j = 0; j < n; j++) {{\n{statement}\n}}\n"), 3)
+    }
+
+    #[test]
+    fn loops_that_are_left_early_are_bound_to_their_order() {
+        let bound = |statement: &str| within(statement).unwrap().bound;
+        for (statement, word) in [
+            ("if (a[i][j] < 0) break;", "break"),
+            ("if (a[i][j] < 0) return 1;", "return"),
+            ("if (a[i][j] < 0) goto end;", "goto"),
+        ] {
+            assert_eq!(bound(statement), Some(Bound::Leaves(word)), "{statement}");
+        }
+        assert_eq!(bound("if (a[i][j] < 0) continue; b[j][i] = a[i][j]; /* return */"), None);
+        let outside = "for (int i = 0; i < n; i++) {\nif (i == 3) continue;\nfor (int j = 0; j < n; j++)\nb[j][i] = a[i][j];\n}\n";
+        assert_eq!(around(outside, 4).unwrap().bound, Some(Bound::Leaves("continue")));
+        let found = "for (int i = 0; i < n && !found; i++)\nfor (int j = 0; j < n; j++)\nfound = a[j][i] == 3;\n";
+        assert_eq!(around(found, 3).unwrap().bound, Some(Bound::Leaves("&&")));
+        assert_eq!(bound("out[k++] = a[i][j];"), Some(Bound::Carried("k".to_owned())));
+        let calls = |statement: &str| within(statement).unwrap().has_calls;
+        assert_eq!([calls("b[j][i] = f(a[i][j]);"), calls("if ((a[i][j]) > 0) b[j][i] = (a[i][j]);")], [true, false]);
+        assert_eq!(within("b[j][i] = a[i][j];").unwrap().reach, 1..5);
+    }
+
+    #[test]
+    fn the_line_must_be_of_these_two_loops_alone() {
+        let product = |line: &str| {
+            around(
+                &format!(
+                    "for (int i = 0; i < n; i++)\n for (int j = 0; j < n; j++)\n  for (int k = 0; k < n; k++)\n   {line}\n"
+                ),
+                4,
+            )
+        };
+        assert_eq!(product("c[i][j] += a[i][k] * b[k][j];"), None);
+        assert_eq!(product("d[j][k] = b[k][j];").map(|pair| pair.lines), Some([2, 3]));
+        let rows =
+            "for (auto &row : rows)\nfor (int j = 0; j < n; j++)\nfor (int k = 0; k < n; k++)\nrow[j] += b[k][j];\n";
+        assert_eq!(around(rows, 4), None);
+        assert_eq!(within("while (k < n) s += a[k][j][i];"), None);
+    }
+
     #[test]
     fn heads_in_another_order() {
         let [outer, inner] = pair(8).heads;
@@ -327,16 +452,43 @@ double sums(int n, double *a, double *out)
         let sums = pair(16).reordered(Order::Tiled(8)).unwrap();
         assert_eq!(sums[0], "for (int column_tile = 0; column_tile < n; column_tile += 8)");
         assert_eq!(sums[3], "for (int k = kk; k <= n - 1 && k < kk + 8; k++)");
+        // What it is declared as before, and which names there are already.
+        let known =
+            "long i, j, ii, j_tile; for (i = 0; i < n; i++)\nfor (j = 0; j < n; j++)\nb[i][j] = a[j][i] + jj;\n";
+        let known = around(known, 3).unwrap().reordered(Order::Tiled(8)).unwrap();
+        let expected =
+            ["for (long i_tile = 0; i_tile < n; i_tile += 8)", "for (long j_tile2 = 0; j_tile2 < n; j_tile2 += 8)"];
+        assert_eq!(known[..2], expected);
+        assert_eq!(known[2], "for (i = i_tile; i < n && i < i_tile + 8; i++)");
         // A triangle has other limits then.
         assert_eq!(pair(21).reordered(Order::Exchanged), None);
     }
 
     #[test]
-    fn what_is_not_counted_up_is_not_tiled() {
-        let source = "for (int i = 0; i < n; i += 2) for (int j = n; j-- > 0; ) a[i][j] = 0;\n";
-        let found = around(source, 1).unwrap();
-        assert!(found.reordered(Order::Exchanged).is_some());
-        assert_eq!(found.reordered(Order::Tiled(8)), None);
+    fn what_is_not_counted_up_is_in_no_other_order() {
+        let both = |outer: &str, inner: &str| {
+            let source = format!("for ({outer})\nfor ({inner})\na[i][j] = 0;\n");
+            let pair = around(&source, 3);
+            [Order::Exchanged, Order::Tiled(8)]
+                .map(|order| pair.as_ref().is_some_and(|pair| pair.reordered(order).is_some()))
+        };
+        let plain = "int j = 0; j < n; j++";
+        assert_eq!(both("int i = 0; i < n; i++", plain), [true, true]);
+        assert_eq!(both("int i = 0; i < n; i += 2", plain), [true, false]);
+        for outer in [
+            "int i = n; i-- > 0; ",
+            "int i = 0; i < n && !found; i++",
+            "int i = 0; i != n; i++",
+            "int i = 0; i < n; k++",
+            "int i = 0; i < n; i += j",
+            "int i = 0; i < n; i += i + 1",
+            "int i = 0; i < n; i++, k++",
+            "int i = 0, k = 0; i < n; i++",
+            "int i = 0; i < n--; i++",
+            "int i = 0; i < a[i]; i++",
+        ] {
+            assert_eq!(both(outer, plain), [false, false], "{outer}");
+        }
         assert_eq!(around("for (int i = 0; i < n; i++\n", 1), None);
         assert_eq!(around("for (;;) { a[i][j] = '\\''; \"é\";", 1), None);
     }

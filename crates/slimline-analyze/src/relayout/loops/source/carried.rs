@@ -1,0 +1,180 @@
+//! Variables that a step of a loop leaves for the next one: places that are counted up, hashes, pointers that go on.
+//!
+//! An element of an array that is changed in place is none, as its address is in the trace; nor is a sum, to which nothing is done but that something
+//! is added to it: it is the same in any order, but for how it is rounded.
+
+/// A variable that a loop carries on, which has `body`, of which `inner` is in the innermost loop. Both without comments, literals and heads of loops.
+pub(super) fn of(body: &str, inner: &str) -> Option<String> {
+    let all = changes(body);
+    let in_inner = changes(inner);
+    let is_carried = |change: &Change<'_>| match change.how {
+        How::Counted => true,
+        How::Assigned(value) => words_with_places(value).any(|(_, word)| word == change.variable),
+        How::Added(operator) => {
+            let is_added = |&(at, word): &(usize, &str)| {
+                word != change.variable || in_inner.iter().any(|known| known.at == at && known.is_added_by(operator))
+            };
+            operator.is_none() || !words_with_places(inner).collect::<Vec<_>>().iter().all(is_added)
+        }
+    };
+    all.iter().find(|change| is_carried(change)).map(|change| change.variable.to_owned())
+}
+
+/// A change of a variable.
+struct Change<'a> {
+    /// Where the variable stands.
+    at: usize,
+    variable: &'a str,
+    how: How<'a>,
+}
+
+impl Change<'_> {
+    fn is_added_by(&self, operator: Option<u8>) -> bool {
+        matches!(self.how, How::Added(own) if own == operator)
+    }
+}
+
+enum How<'a> {
+    /// `k++`, `--k`.
+    Counted,
+    /// `k += …`, by an operator whose order does not matter: `+` (and `-`), `*`, `&`, `|`, `^`. None by others.
+    Added(Option<u8>),
+    /// `k = …`.
+    Assigned(&'a str),
+}
+
+/// All changes of variables that are no elements of something.
+fn changes(code: &str) -> Vec<Change<'_>> {
+    let bytes = code.as_bytes();
+    let mut all = Vec::new();
+    let mut at = 0;
+    while at < bytes.len() {
+        let rest = &code[at..];
+        let (how, length) = if rest.starts_with("++") || rest.starts_with("--") {
+            (How::Counted, 2)
+        } else if ["==", "<=", ">=", "!="].iter().any(|compared| rest.starts_with(compared)) {
+            at += 2;
+            continue;
+        } else if rest.starts_with("<<=") || rest.starts_with(">>=") {
+            (How::Added(None), 3)
+        } else if rest[1..].starts_with('=') && b"+-*/%&|^".contains(&bytes[at]) {
+            let operator = match bytes[at] {
+                b'/' | b'%' => None,
+                b'-' => Some(b'+'),
+                other => Some(other),
+            };
+            (How::Added(operator), 2)
+        } else if bytes[at] == b'=' {
+            let value = &rest[1..];
+            (How::Assigned(&value[..value.find([';', '}']).unwrap_or(value.len())]), 1)
+        } else {
+            at += 1;
+            continue;
+        };
+        let before = target_before(code, at);
+        let target = match how {
+            // In front of it.
+            How::Counted if before.is_none() => target_behind(code, at + length),
+            _ => before,
+        };
+        if let Some((at, variable)) = target {
+            all.push(Change { at, variable, how });
+        }
+        at += length;
+    }
+    // Elements have no name of their own.
+    all.retain(|change| !change.variable.is_empty());
+    all
+}
+
+fn is_of_word(at: u8) -> bool {
+    at.is_ascii_alphanumeric() || at == b'_'
+}
+
+/// The variable that ends here, without a name where it is an element of something; None where nothing ends here.
+fn target_before(code: &str, end: usize) -> Option<(usize, &str)> {
+    let end = code[..end].trim_end().len();
+    let bytes = code.as_bytes();
+    match *bytes[..end].last()? {
+        b']' => Some((end, "")),
+        // Whatever is within.
+        b')' => Some((end, ")")),
+        last if is_of_word(last) => {
+            let start = end - bytes[..end].iter().rev().take_while(|at| is_of_word(**at)).count();
+            let before = code[..start].trim_end();
+            let owner = before.strip_suffix("->").or_else(|| before.strip_suffix('.'));
+            // `a[i].x`
+            let is_element = owner.is_some_and(|owner| owner.trim_end().ends_with(']'));
+            match &code[start..end] {
+                // `else ++k;`
+                "else" => None,
+                variable => Some((start, if is_element { "" } else { variable })),
+            }
+        }
+        _ => None,
+    }
+}
+
+/// The same of what begins here.
+fn target_behind(code: &str, start: usize) -> Option<(usize, &str)> {
+    let start = start + (code[start..].len() - code[start..].trim_start().len());
+    let length = code.as_bytes()[start..].iter().take_while(|at| is_of_word(**at) || b".->".contains(at)).count();
+    let variable = &code[start..start + length];
+    let is_element = code[start + length..].trim_start().starts_with('[');
+    match variable {
+        // `++*p`, `++(*p)`
+        "" => Some((start, "*")),
+        _ => Some((start, if is_element { "" } else { variable })),
+    }
+}
+
+/// Identifiers and numbers, and where they stand.
+fn words_with_places(code: &str) -> impl Iterator<Item = (usize, &str)> {
+    super::words(code).map(|word| (word.as_ptr().addr() - code.as_ptr().addr(), word))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn carried(inner: &str) -> Option<String> {
+        of(inner, inner)
+    }
+
+    #[test]
+    fn what_goes_on_from_step_to_step_is_carried() {
+        for (code, variable) in [
+            ("out[k++] = a[i][j];", "k"),
+            ("*p++ = a[i][j];", "p"),
+            ("*--p = a[i][j];", "p"),
+            ("out[k] = a[i][j]; k += 1;", "k"),
+            ("out[k] = a[i][j]; k = k + 1;", "k"),
+            ("h ^= a[i][j]; h *= 31;", "h"),
+            ("h = h * 31 + a[i][j];", "h"),
+            ("h <<= a[i][j];", "h"),
+            ("if (a[i][j]) { } else ++k;", "k"),
+            ("s->fill++;", "fill"),
+            ("(*n)++;", ")"),
+            ("sum += a[i][j] * sum;", "sum"),
+        ] {
+            assert_eq!(carried(code).as_deref(), Some(variable), "{code}");
+        }
+        // A pointer that goes on with the outer loop.
+        assert_eq!(of("b[i] = p[i]; p += n;", "b[i] = p[i];").as_deref(), Some("p"));
+    }
+
+    #[test]
+    fn elements_and_sums_are_not() {
+        for code in [
+            "b[i][j] = a[j][i];",
+            "sum += a[i][j];",
+            "if (a[i][j] >= 0 && a[i][j] != 3 && i <= j && i == j) sum += a[i][j]; else sum -= 2;",
+            "b[i][j] += a[j][i]; b[i][j]++; ++b[i][j]; b[i][j].x += 1; b[i][j].n++;",
+            "double t = a[i][j]; b[j][i] = t * t;",
+            "b[i][j] = c << 3 | c >> 2;",
+        ] {
+            assert_eq!(carried(code), None, "{code}");
+        }
+        assert_eq!(of("double sum = 0; sum += a[i][j]; sums[j] = sum;", "sum += a[i][j];"), None);
+    }
+}
