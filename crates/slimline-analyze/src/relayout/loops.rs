@@ -435,7 +435,7 @@ mod tests {
         let exchanged = taken(&by_rows);
         assert!((then.taken.times.expected - exchanged.times.expected).abs() < 1e-6, "{then:?} {exchanged:?}");
         // As much again that has nothing to do with it stays.
-        let other = (0..1000).map(|at| load(1, 1 << 20 | at % 3 * 8));
+        let other = (0..1000).map(|at| load(1, (1 << 20) | (at % 3 * 8)));
         let both: Vec<Access> = all.iter().copied().chain(other).collect();
         let [loops] = &judged(&both)[..] else { panic!() };
         assert!(loops.share < 0.9 && loops.tried[0].ratio.expected > then.ratio.expected, "{loops:?}");
@@ -445,7 +445,7 @@ mod tests {
     /// Rows of 512 bytes, 64 of them, written by rows and read by columns.
     fn transposed() -> Vec<Access> {
         let each = |(row, column): (u64, u64)| {
-            [load(0, column * 512 + row * 8), access(1, 1 << 20 | row * 512 + column * 8, AccessKind::Store)]
+            [load(0, column * 512 + row * 8), access(1, (1 << 20) | (row * 512 + column * 8), AccessKind::Store)]
         };
         (0..64).flat_map(|row| (0..64).map(move |column| (row, column))).flat_map(each).collect()
     }
@@ -524,7 +524,7 @@ mod tests {
         let wrapped = |rows: u64| {
             let each = move |(column, row): (u64, u64)| {
                 let to = (row + 1) % rows * 128 + column * 8;
-                [load(0, 1 << 20 | row * 128 + column * 8), access(1, to, AccessKind::Store)]
+                [load(0, (1 << 20) | (row * 128 + column * 8)), access(1, to, AccessKind::Store)]
             };
             (0..16).flat_map(move |column| (0..rows).map(move |row| (column, row))).flat_map(each).collect::<Vec<_>>()
         };
@@ -549,7 +549,7 @@ mod tests {
     #[test]
     fn what_is_too_much_to_be_looked_at_is_said() {
         // A call in each column, of more accesses than are kept.
-        let called = |column: u64| (0..2000).map(move |at| load(1, 1 << 20 | (column * 7 + at * at) % 64 * 8));
+        let called = |column: u64| (0..2000).map(move |at| load(1, (1 << 20) | ((column * 7 + at * at) % 64 * 8)));
         let all =
             (0..16).flat_map(|column| (0..8).map(move |row| load(0, row * 128 + column * 8)).chain(called(column)));
         let mut all: Vec<Access> = all.collect();

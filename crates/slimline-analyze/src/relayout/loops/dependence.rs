@@ -31,7 +31,8 @@ pub struct Dependence {
 pub(super) fn across(nest: &Nest, others: &[OtherKey], extents: &[Range<u64>]) -> Option<Dependence> {
     let reach = |keys: &[u32]| {
         let all = keys.iter().filter_map(|&key| extents.get(key as usize)).filter(|reach| !reach.is_empty());
-        all.fold(u64::MAX..0, |sum, reach| sum.start.min(reach.start)..sum.end.max(reach.end))
+        let joined = |sum: Range<u64>, reach: Range<u64>| sum.start.min(reach.start)..sum.end.max(reach.end);
+        all.cloned().reduce(joined).unwrap_or_default()
     };
     let overlap = |a: &[u32], b: &[u32]| {
         let (a, b) = (reach(a), reach(b));
@@ -125,6 +126,8 @@ fn is_crossed(one: &Stream, other: &Stream, times: Times) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::slice::from_ref;
+
     use proptest::prelude::*;
     use slimline_simulate::access::AccessKind;
     use slimline_simulate::locality::exchange::Turn;
@@ -164,9 +167,9 @@ mod tests {
         let box_of = 8000 - 2400..8000 + 80;
         let [before, behind] = [5592..8080, 5600..8088];
         let passes = Steps::Passes(0);
-        assert!(known(&[0], passes, &[box_of.clone()]));
-        assert!(!known(&[0], passes, &[before]) && !known(&[0], passes, &[behind.clone()]));
-        assert!(!known(&[0], Steps::Mostly, &[box_of.clone()]));
+        assert!(known(&[0], passes, from_ref(&box_of)));
+        assert!(!known(&[0], passes, &[before]) && !known(&[0], passes, from_ref(&behind)));
+        assert!(!known(&[0], Steps::Mostly, from_ref(&box_of)));
         // What is left over is behind, in the way of the loop.
         assert!(known(&[0, 1], passes, &[box_of.clone(), 5600 - 1600..8080]));
         assert!(!known(&[0, 1], passes, &[box_of.clone(), behind]));
@@ -174,7 +177,7 @@ mod tests {
             [Steps::Line, Steps::Passes(7)].map(|steps| known(&[0, 1], steps, &[box_of.clone(), 0..1])),
             [false; 2]
         );
-        assert_eq!([Steps::Line, Steps::Passes(7)].map(|steps| known(&[0], steps, &[0..1])), [true; 2]);
+        assert_eq!([Steps::Line, Steps::Passes(7)].map(|steps| known(&[0], steps, from_ref(&(0..1)))), [true; 2]);
     }
 
     proptest! {
