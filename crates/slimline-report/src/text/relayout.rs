@@ -83,7 +83,7 @@ pub fn relayout(out: &mut impl Write, report: &RelayoutReport, here: &Path) -> f
         patch(out, made)?;
     }
     writeln!(out)?;
-    fold(out, METHOD, 2, 2)
+    fold(out, &method(report), 2, 2)
 }
 
 /// Where nothing is advised.
@@ -132,10 +132,16 @@ pub(crate) fn fits(report: &RelayoutReport) -> Option<String> {
 }
 
 /// How it is predicted.
-pub(crate) const METHOD: &str = "Time is that of a core which waits for a miss unless another one is under way or it is a stream's, 2.5 cycles for each \
-     access and 4000 for the first to a page. The interval is from a program that computes much and whose misses all overlap \
-     to one that computes little and waits for each. Layouts were made of the run that they are judged by. Shares of structures are of work and \
-     waiting, added up; those of loops are of the run time, in which both overlap, and allocators are, too. What loops take of a structure is in both.";
+const METHOD: &str = "Time is that of a core which waits for a miss unless another one is under way or it is a stream's, 2.5 cycles for each \
+     access, 4000 for the first to a page, and 60 for a block of the heap, 10 from a pool. The interval is from a program that computes much and \
+     whose misses all overlap to one that computes little and waits for each. Layouts were made of the run that they are judged by.";
+const METHOD_OF_LOOPS: &str = " Shares of structures are of work and waiting, added up; those of loops are of the run time, in which both overlap, \
+     and allocators are, too. What loops take of a structure is in both.";
+
+/// What time is, and what shares are of.
+pub(crate) fn method(report: &RelayoutReport) -> String {
+    format!("{METHOD}{}", if report.loops.is_empty() { "" } else { METHOD_OF_LOOPS })
+}
 
 /// What has no row of its own: its share of the time, what it is, why.
 pub(crate) fn unnamed(report: &RelayoutReport) -> impl Iterator<Item = (f64, &'static str, &'static str)> {

@@ -15,7 +15,7 @@ use crate::relayout::{AdvisedRow, LoopRow, PredictedRow, RelayoutReport, Structu
 use crate::structure_map::{Block, Map, What};
 use crate::text::gain;
 use crate::text::number::{percent, plural};
-use crate::text::relayout::{METHOD, NOTHING, fits, large_pages, layout_words, ratio, replayed, unnamed, what_it_is};
+use crate::text::relayout::{NOTHING, fits, large_pages, layout_words, method, ratio, replayed, unnamed, what_it_is};
 use crate::view::{Interval, NewLayout};
 
 /// Most parts of a layout that are drawn.
@@ -76,7 +76,7 @@ pub(super) fn cards(out: &mut impl Write, report: &RelayoutReport) -> fmt::Resul
         }
     }
     left_alone(out, report)?;
-    writeln!(out, "<p class=\"faint\">{METHOD}</p>")
+    writeln!(out, "<p class=\"faint\">{}</p>", method(report))
 }
 
 fn card(
