@@ -9,7 +9,7 @@
 pub(crate) mod walker;
 
 use rustc_hash::FxHashMap;
-use slimline_simulate::locality::exchange::{self, Order, Stream, Times};
+use slimline_simulate::locality::exchange::{self, Order, Stream};
 use slimline_simulate::locality::{Costs, LocalityFindings, Walk};
 
 use self::walker::{Walker, Walkers};
@@ -174,8 +174,7 @@ fn merged(rows: Vec<NestWalk>, origins: &Origins) -> Vec<NestWalk> {
 /// What an exchange makes of each access of a nest; nothing where it makes little of all together.
 fn interchange(found: &LocalityFindings, leading: &Walker, nest: &[Costly]) -> Option<Vec<Change>> {
     let streams: Vec<Stream> = nest.iter().map(|of| of.walker.stream()).collect();
-    let times = Times { inner: leading.walk.inner().round() as u64, outer: leading.walk.outer().round() as u64 };
-    let replay = |order| exchange::cycles(&found.machine, &streams, times, order).ok();
+    let replay = |order| exchange::cycles(&found.machine, &streams, leading.times(), order).ok();
     let (now, then) = (replay(Order::Now)?, replay(Order::Exchanged)?);
     let mean = |of: &[f64]| of.iter().sum::<f64>() / of.len() as f64;
     let cycles: u64 = nest.iter().map(|of| of.costs.cycles).sum();
@@ -226,7 +225,7 @@ pub fn of_data(walks: &[NestWalk], data: u32) -> impl Iterator<Item = &NestWalk>
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use slimline_simulate::access::{Access, AccessKind, Consumer as _};
     use slimline_simulate::locality::Locality;
     use slimline_simulate::machine::Machine;
@@ -235,7 +234,7 @@ mod tests {
     use crate::origins::{Data, Names, Origin, Thread};
 
     /// Four lines beside the core, 32 behind.
-    const MACHINE: &str = "name = \"m\"\ncores = 2\n\
+    pub(crate) const MACHINE: &str = "name = \"m\"\ncores = 2\n\
         [[cache]]\nname = \"L1\"\nlevel = 1\nholds = \"data\"\nsize = 256\nline = 64\nways = \"full\"\nlatency = 1\n\
         [[cache]]\nname = \"L2\"\nlevel = 2\nsize = 2048\nline = 64\nways = \"full\"\nlatency = 10\n\
         [[memory]]\nname = \"memory\"\nlatency = 100\n";

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use slimline_simulate::access::AccessKind;
-use slimline_simulate::locality::exchange::{Stream, Turn};
+use slimline_simulate::locality::exchange::{Stream, Times, Turn};
 use slimline_simulate::locality::{Walk, Walking};
 
 use crate::origins::Origins;
@@ -41,6 +41,11 @@ impl Walker {
     /// Its first key.
     pub(crate) fn key(&self) -> u32 {
         self.keys[0]
+    }
+
+    /// How often it goes around both loops, as a mean.
+    pub(crate) fn times(&self) -> Times {
+        Times { inner: self.walk.inner().round() as u64, outer: self.walk.outer().round() as u64 }
     }
 
     pub(crate) fn stream(&self) -> Stream {

@@ -131,8 +131,7 @@ pub fn find(keys: &[Walking], line_bytes: u64, origins: &Origins) -> FoundNests 
                 streams.push(NestStream { keys: vec![key], walking: 1, stream, steps, is_line: false });
             }
         }
-        let times = Times { inner: leading.walk.inner().round() as u64, outer: leading.walk.outer().round() as u64 };
-        nests.push(Nest { streams, leading: at, times, most });
+        nests.push(Nest { streams, leading: at, times: leading.times(), most });
     }
     with_other_copies(&mut nests, &mut taken, (keys, origins));
     let mut of_code: BTreeMap<BTreeSet<_>, Vec<usize>> = BTreeMap::new();
@@ -350,13 +349,8 @@ mod tests {
     use slimline_simulate::waiting::Waiting;
 
     use super::*;
+    use crate::nests::tests::MACHINE;
     use crate::origins::{Data, Names, Origin, Thread};
-
-    /// Four lines beside the core, 32 behind.
-    const MACHINE: &str = "name = \"m\"\ncores = 2\n\
-        [[cache]]\nname = \"L1\"\nlevel = 1\nholds = \"data\"\nsize = 256\nline = 64\nways = \"full\"\nlatency = 1\n\
-        [[cache]]\nname = \"L2\"\nlevel = 2\nsize = 2048\nline = 64\nways = \"full\"\nlatency = 10\n\
-        [[memory]]\nname = \"memory\"\nlatency = 100\n";
 
     fn machine() -> Machine {
         Machine::parse(MACHINE).unwrap()
