@@ -509,6 +509,9 @@ fn reason(searched: &Searched, before: &Taken) -> String {
         Some(Untouchable::NotTogether) => "no two of them are used together by most who use either".to_owned(),
         Some(Untouchable::HandedOn) => "code that is not traced gets their addresses".to_owned(),
         Some(Untouchable::TooManyFields) => "it has more fields than are told apart".to_owned(),
+        Some(Untouchable::NoneAsked) => {
+            "other layouts of it are made by hand, which are tried without --patch".to_owned()
+        }
         None => match searched.closest() {
             None => "it has no other layout".to_owned(),
             Some(closest) => {

@@ -5,6 +5,8 @@ use std::env;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
+use slimline_analyze::full_trace::object_structures::StructureShape;
+use slimline_analyze::relayout::candidates::Candidate;
 use slimline_analyze::relayout::plain_name;
 use slimline_attribute::module::Module;
 use slimline_attribute::module::store::FileStore;
@@ -54,8 +56,8 @@ impl Compiled {
 
 /// Makes a patch of what is advised of a trace.
 pub(crate) fn patch_of(compiled: Compiled, report: &RelayoutReport) -> anyhow::Result<Patched> {
-    let advised: Vec<(&StructureRow, &AdvisedRow)> =
-        report.structures.iter().filter_map(|of| Some((of, of.advice.as_ref()?))).collect();
+    let advised: Vec<(&StructureRow, Wanted)> =
+        report.structures.iter().filter_map(|of| Some((of, wanted(of, of.advice.as_ref()?)?))).collect();
     if advised.is_empty() {
         let report = PatchReport { file: None, directory: String::new(), files: 0, structures: Vec::new() };
         return Ok(Patched { diff: String::new(), report });
@@ -63,7 +65,7 @@ pub(crate) fn patch_of(compiled: Compiled, report: &RelayoutReport) -> anyhow::R
     on_deep_stack(|| made(&advised, compiled)).context("no thread for syntax trees")?
 }
 
-fn made(advised: &[(&StructureRow, &AdvisedRow)], compiled: Compiled) -> anyhow::Result<Patched> {
+fn made(advised: &[(&StructureRow, Wanted)], compiled: Compiled) -> anyhow::Result<Patched> {
     let Compiled { clang, commands } = compiled;
     let progress = Progress::of("reading the program's sources", commands.len() as u64);
     let program = Program::read(&clang, commands, &mut || progress.advance(1))?;
@@ -71,9 +73,9 @@ fn made(advised: &[(&StructureRow, &AdvisedRow)], compiled: Compiled) -> anyhow:
     let here = env::current_dir().context("this directory")?;
     let mut edits = Edits::default();
     let mut structures = Vec::new();
-    for (of, advice) in advised {
+    for (of, wanted) in advised {
         let structure = of.name.clone();
-        let refused = match tried(&clang, &program, &edits, &wanted(of, advice)) {
+        let refused = match tried(&clang, &program, &edits, wanted) {
             Ok(more) => {
                 edits = more;
                 None
@@ -108,9 +110,8 @@ enum Refused {
 }
 
 /// These edits with those for one more structure, if clang takes what comes out.
-fn tried(clang: &Clang, program: &Program, edits: &Edits, wanted: &Result<Wanted, String>) -> Result<Edits, Refused> {
+fn tried(clang: &Clang, program: &Program, edits: &Edits, wanted: &Wanted) -> Result<Edits, Refused> {
     let because = |why: String| Refused::Because(Refusal { at: None, why });
-    let wanted = wanted.as_ref().map_err(|why| because(why.clone()))?;
     let own = patch(program, wanted).map_err(Refused::Because)?;
     let both = edits.with(&own).map_err(|(file, offset)| {
         let why = "the change of another structure is in the way".to_owned();
@@ -123,34 +124,31 @@ fn tried(clang: &Clang, program: &Program, edits: &Edits, wanted: &Result<Wanted
     }
 }
 
-/// What is advised, as it is asked for.
-fn wanted(of: &StructureRow, advice: &AdvisedRow) -> Result<Wanted, String> {
-    let layout = &advice.layout;
-    if !layout.narrowed.is_empty() {
-        return Err("what narrower types of its fields are converted from and to is looked at by hand".to_owned());
-    }
-    if !layout.indexed.is_empty() {
-        return Err("pointers are made indexes by hand".to_owned());
-    }
-    if !layout.bit_fields.is_empty() {
-        return Err("what is stored to bit-fields is looked at by hand".to_owned());
-    }
-    if of.is_columns && layout.change == "align" {
-        return Err("elements of an array are aligned by hand".to_owned());
-    }
-    let change = match layout.change {
+/// Whether a layout can be made by a patch. Others are made by hand: what is stored to fields of other types, and who has the address of an element
+/// of an array, is not understood.
+pub(crate) fn can_be_patched(shape: &StructureShape, candidate: &Candidate) -> bool {
+    let bytes = candidate.layout.parts().first().map_or(0, |part| part.bytes);
+    let change = change_of(candidate.change.name(), bytes, candidate.is_pool);
+    !shape.is_columns && candidate.types.is_none() && change.is_some()
+}
+
+/// A change as it is asked for, with the size of the first part; none where it is made by hand.
+fn change_of(name: &str, bytes: u32, is_pool: bool) -> Option<Change> {
+    Some(match name {
         "reorder" => Change::Reorder,
-        "align" => {
-            let bytes = layout.part_bytes.first().filter(|bytes| **bytes > 0).ok_or("it has no size")?;
-            Change::Align(1 << bytes.trailing_zeros().min(MOST_ALIGN.trailing_zeros()))
-        }
+        "align" => Change::Align(1 << bytes.trailing_zeros().min(MOST_ALIGN.trailing_zeros())),
         "pool" => Change::Pool,
-        "hot_cold_split" => Change::HotCold { is_pool: layout.is_pool },
+        "hot_cold_split" => Change::HotCold { is_pool },
         "split" | "array_of_each" => Change::Split,
-        "merge" => return Err("arrays are merged by hand".to_owned()),
-        other => return Err(format!("{} are made by hand", other.replace('_', " "))),
-    };
-    Ok(Wanted { structure: plain_name(&of.name).to_owned(), change, parts: layout.parts.clone() })
+        _ => return None,
+    })
+}
+
+/// What is advised, as it is asked for; none where a search was not among what can be patched.
+fn wanted(of: &StructureRow, advice: &AdvisedRow) -> Option<Wanted> {
+    let layout = &advice.layout;
+    let change = change_of(layout.change, layout.part_bytes.first().copied()?, layout.is_pool)?;
+    Some(Wanted { structure: plain_name(&of.name).to_owned(), change, parts: layout.parts.clone() })
 }
 
 /// The commands of a file, which must have one for each unit of the traced program whose source is here.

@@ -6,11 +6,11 @@ use std::path::{Path, PathBuf};
 
 use anyhow::anyhow;
 use slimline_analyze::full_trace::attributed::AttributedAccesses;
-use slimline_analyze::full_trace::object_structures::{Filled, Structured, TouchingLine};
+use slimline_analyze::full_trace::object_structures::{Filled, StructureShape, Structured, TouchingLine};
 use slimline_analyze::full_trace::objects::{Object, ObjectOrigin};
 use slimline_analyze::relayout::addresses::{TooLarge, relayout};
 use slimline_analyze::relayout::allocating::allocating_cycles;
-use slimline_analyze::relayout::candidates::{Candidate, Objects, candidates};
+use slimline_analyze::relayout::candidates::{Candidate, Objects, Untouchable, candidates};
 use slimline_analyze::relayout::columns::{HandedOnLines, all_handed_on, join, traced_functions};
 use slimline_analyze::relayout::loops::Measuring;
 use slimline_analyze::relayout::plain_name;
@@ -51,8 +51,11 @@ const TOGETHER: usize = 8;
 /// And places of objects in them: 1 GiB.
 const MOST_PLACED: usize = 1 << 24;
 
-/// Searches for better layouts of the structures that a trace's program waits for.
-pub(crate) fn search(directory: &Path, machine: (&Machine, &str)) -> anyhow::Result<RelayoutReport> {
+/// Which layouts of a structure a search is among.
+pub(crate) type IsTried = fn(&StructureShape, &Candidate) -> bool;
+
+/// Searches for better layouts of the structures that a trace's program waits for, among these.
+pub(crate) fn search(directory: &Path, machine: (&Machine, &str), is_tried: IsTried) -> anyhow::Result<RelayoutReport> {
     let trace = RecordedTrace::open(directory)?;
     let (mut survey, mut walks) = (Survey::of(machine.0), Walks::default());
     let mut walking = walks.taking();
@@ -60,7 +63,7 @@ pub(crate) fn search(directory: &Path, machine: (&Machine, &str)) -> anyhow::Res
     let mut reader = survey.reader(&trace);
     let pass = trace.read(&mut [&mut reader, &mut accesses])?;
     let objects = reader.finish();
-    let search = Search::of(&trace, &pass, (survey, objects), machine)?;
+    let search = Search::of(&trace, &pass, (survey, objects), machine)?.among(is_tried);
     let read = accesses.finish(&trace, &pass)?;
     let extents = walking.finish();
     let loops = LoopSearch::of((walks, extents), machine.0, &read.origins);
@@ -184,6 +187,7 @@ pub(crate) struct Search<'a> {
     accesses: u64,
     last_level: Option<LastLevel>,
     described: AccessTrace,
+    is_tried: IsTried,
 }
 
 /// Objects where they are.
@@ -197,7 +201,7 @@ pub(crate) struct AsItIs {
 pub(crate) type Visited<'a> = Windows<(Visiting<'a>, Relaid<'a, Waiting>)>;
 
 impl<'a> Search<'a> {
-    /// Of what was found in a first pass.
+    /// Of what was found in a first pass, among all layouts.
     ///
     /// # Errors
     /// No access is to an object that is known.
@@ -223,7 +227,25 @@ impl<'a> Search<'a> {
         let sources = sources_of(&structured);
         let handed_on = all_handed_on(&structured.arrays, &traced_functions(trace.program()), &sources);
         let handed_on = join(&mut structured, &objects, &handed_on);
-        Ok(Self { trace, machine, structured, sources, handed_on, origins, objects, accesses, last_level, described })
+        let is_tried: IsTried = |_, _| true;
+        Ok(Self {
+            trace,
+            machine,
+            structured,
+            sources,
+            handed_on,
+            origins,
+            objects,
+            accesses,
+            last_level,
+            described,
+            is_tried,
+        })
+    }
+
+    /// The same among these layouts only.
+    fn among(self, is_tried: IsTried) -> Self {
+        Self { is_tried, ..self }
     }
 
     /// Objects where they are.
@@ -379,7 +401,10 @@ impl<'a> Search<'a> {
         let mut found: Vec<Vec<Candidate>> = Vec::with_capacity(searched.len());
         for of in searched.iter_mut() {
             let shape = &self.structured.structures[of.structure as usize];
-            let of_it = candidates(shape, &visits[of.structure as usize], of.objects);
+            let of_it = candidates(shape, &visits[of.structure as usize], of.objects).and_then(|all| {
+                let asked: Vec<Candidate> = all.into_iter().filter(|of| (self.is_tried)(shape, of)).collect();
+                if asked.is_empty() { Err(Untouchable::NoneAsked) } else { Ok(asked) }
+            });
             of.untouchable = of_it.as_ref().err().copied();
             found.push(of_it.unwrap_or_default());
         }

@@ -164,6 +164,8 @@ pub enum Untouchable {
     NotTogether,
     /// It is arrays that would be merged, if no code got their addresses that is not traced.
     HandedOn,
+    /// It has other layouts, of which none is among those that were asked for.
+    NoneAsked,
 }
 
 /// How its objects are.

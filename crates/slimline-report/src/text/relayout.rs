@@ -154,6 +154,7 @@ pub(crate) fn unnamed(report: &RelayoutReport) -> impl Iterator<Item = (f64, &'s
 
 /// What of it the program's sources are patched for, and how the patch is applied.
 fn patch(out: &mut impl Write, made: &PatchReport) -> fmt::Result {
+    writeln!(out, "  Of layouts those were tried that can be patched; there may be better ones without --patch.")?;
     for of in &made.structures {
         let line = match &of.refused {
             Some(why) => format!("{}: not patched. {}.", plain(&of.structure), plain(why)),

@@ -12,9 +12,9 @@ use slimline_trace::stream::recording::is_recording;
 use super::{ReportPlace, show, show_found, write_whole};
 use crate::cli::{self, Format, PageFormat};
 use crate::machines::simulated_machine;
-use crate::patching::{Compiled, Patched, patch_of};
+use crate::patching::{Compiled, Patched, can_be_patched, patch_of};
 use crate::pipeline;
-use crate::relayouts;
+use crate::relayouts::{self, IsTried};
 
 /// Says what to change: of a session by its samples, of a trace by replaying it with each layout.
 pub(crate) fn run(options: &cli::Advise) -> anyhow::Result<u8> {
@@ -27,7 +27,8 @@ pub(crate) fn run(options: &cli::Advise) -> anyhow::Result<u8> {
         let machine = simulated_machine(name)?.with_usual_tlbs();
         let compiled = options.patch.as_ref().map(|_| Compiled::of(directory, options.compile_commands.as_deref()));
         let compiled = compiled.transpose()?;
-        let mut report = relayouts::search(directory, (&machine, name))?;
+        let is_tried: IsTried = if options.patch.is_some() { can_be_patched } else { |_, _| true };
+        let mut report = relayouts::search(directory, (&machine, name), is_tried)?;
         if let Some((path, compiled)) = options.patch.as_ref().zip(compiled) {
             let Patched { diff, report: mut made } = patch_of(compiled, &report)?;
             // Also where nothing is patched: an older one that is there would be taken for this.
