@@ -3,6 +3,7 @@
 mod patched;
 
 use std::collections::BTreeSet;
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -127,6 +128,12 @@ const CASES: &[Case] = &[
         is_pool: true,
         ..case("payloads", "advised/payloads.cpp", "Record")
     },
+    Case {
+        twin: Some("rust/vec_struct_split.rs"),
+        first: &["mass", "position"],
+        arguments: &["20"],
+        ..case("vec_struct", "rust/vec_struct.rs", "Body")
+    },
     Case { change: INTERCHANGE, ..case("columns", "advised/columns.c", "sum_columns") },
     Case { change: TILE, tile: 16, ..case("transposed", "advised/transposed.c", "transpose") },
 ];
@@ -235,7 +242,11 @@ struct Layout {
 
 impl Case {
     fn program(&self, source: &str) -> sample_programs::Program {
-        let language = if source.ends_with(".cpp") { Language::Cpp } else { Language::C };
+        let language = match Path::new(source).extension().and_then(OsStr::to_str) {
+            Some("cpp") => Language::Cpp,
+            Some("rs") => Language::Rust,
+            _ => Language::C,
+        };
         sample_programs::Program { name: self.name.to_owned(), language, source: root().join("programs").join(source) }
     }
 

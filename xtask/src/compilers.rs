@@ -1,4 +1,4 @@
-//! Which compilers of C and C++ make a program that is measured.
+//! Which compilers of C, C++ and Rust make a program that is measured.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -13,35 +13,46 @@ use crate::target_dir;
 const CLANG: &str = "clang-19";
 const CLANG_CPP: &str = "clang++-19";
 
-/// A compiler of C and one of C++.
+/// A compiler of C and one of C++, and how cargo is called.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Compilers {
     /// Shell words.
     c: String,
     /// Shell words.
     cpp: String,
+    /// Shell words.
+    cargo: String,
+    /// Where executables are, below the target directory.
+    made_in: &'static str,
     /// What is made anew where this file has changed: it is one of ours.
     changing: Option<PathBuf>,
 }
 
 impl Compilers {
     pub(crate) fn gnu() -> Self {
-        Self { c: "gcc".to_owned(), cpp: "g++".to_owned(), changing: None }
+        Self::plain("gcc", "g++")
     }
 
     pub(crate) fn clang() -> Self {
-        Self { c: CLANG.to_owned(), cpp: CLANG_CPP.to_owned(), changing: None }
+        Self::plain(CLANG, CLANG_CPP)
     }
 
-    /// `cc` and `c++` of this executable of slimline, with the same clang.
+    fn plain(c: &str, cpp: &str) -> Self {
+        let cargo = "cargo".to_owned();
+        Self { c: c.to_owned(), cpp: cpp.to_owned(), cargo, made_in: "release", changing: None }
+    }
+
+    /// `cc`, `c++` and `cargo` of this executable of slimline, with the same clang.
     pub(crate) fn instrumenting(slimline: &Path) -> Result<Self> {
         let path = slimline.to_str().context("the target directory's path is no UTF-8")?;
         let path = format!("'{}'", path.replace('\'', r"'\''"));
         let words = |task| format!("SLIMLINE_CLANG={CLANG} {path} {task}");
-        Ok(Self { c: words("cc"), cpp: words("c++"), changing: Some(slimline.to_owned()) })
+        let cargo = format!("{path} cargo");
+        let made_in = "x86_64-unknown-linux-gnu/release";
+        Ok(Self { c: words("cc"), cpp: words("c++"), cargo, made_in, changing: Some(slimline.to_owned()) })
     }
 
-    /// The same, with options before all others.
+    /// The same, with options of C and C++ before all others.
     pub(crate) fn with_options(mut self, options: &str) -> Self {
         for words in [&mut self.c, &mut self.cpp] {
             *words = format!("{words} {options}");
@@ -49,20 +60,38 @@ impl Compilers {
         self
     }
 
-    /// A program of ours, which must be C or C++; `made` is part of the executable's name.
+    /// A program of ours, which must be C, C++ or Rust; `made` is part of the executable's name. Options are those of C and C++: Rust is
+    /// built by cargo's release profile, with debug information.
     pub(crate) fn build(&self, program: &Program, options: &str, made: &str) -> Result<PathBuf> {
         let executable = target_dir()?.join(format!("programs/{}.{made}", program.name));
         std::fs::create_dir_all(executable.with_file_name(""))?;
         let compiler = match program.language {
             Language::C => "$CC",
             Language::Cpp => "$CXX",
-            Language::Rust | Language::Fortran => bail!("neither C nor C++"),
+            Language::Rust => return self.build_crate(program, &executable.with_extension(format!("{made}.crate"))),
+            Language::Fortran => bail!("neither C, C++ nor Rust"),
         };
         let script = self.in_script(&format!("{compiler} {options} -pthread \"$SOURCE\" -o \"$OUTPUT\" -lm"));
         let mut command = Command::new("sh");
         command.args(["-c", &script]).env("SOURCE", &program.source).env("OUTPUT", &executable);
         timed(command)?;
         Ok(executable)
+    }
+
+    /// A package of one source, in this directory.
+    fn build_crate(&self, program: &Program, directory: &Path) -> Result<PathBuf> {
+        std::fs::create_dir_all(directory).with_context(|| directory.display().to_string())?;
+        let (name, source) = (&program.name, program.source.display().to_string());
+        let manifest = format!(
+            "[workspace]\n[package]\nname = {name:?}\nedition = \"2024\"\n[[bin]]\nname = {name:?}\npath = {source:?}\n\
+             [profile.release]\ndebug = true\n"
+        );
+        std::fs::write(directory.join("Cargo.toml"), manifest)?;
+        let mut command = Command::new("sh");
+        command.args(["-c", &format!("{} build --quiet --release --target-dir target", self.cargo)]);
+        command.current_dir(directory);
+        timed(command)?;
+        Ok(directory.join("target").join(self.made_in).join(name))
     }
 
     /// Whether a script leaves open which compiler it calls.

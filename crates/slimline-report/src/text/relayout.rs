@@ -471,7 +471,8 @@ pub(crate) mod tests {
         };
         let both = vec![advised("struct body", 0.5), advised("struct star", 0.25)];
         let text = text(&RelayoutReport { patch: Some(patch), ..report(both, None) });
-        let expected = "\nPATCH\n  struct body: patched.\n  struct star: not patched. sky.c:12: all of it is copied.\n  \
+        let expected = "\nPATCH\n  Of layouts those were tried that can be patched; there may be better ones without --patch.\n  \
+                        struct body: patched.\n  struct star: not patched. sky.c:12: all of it is copied.\n  \
                         2 sources changed, which clang takes; nothing was run. To apply it:\n      \
                         patch -p1 -d /src/sky < 'sky change.diff'\n";
         assert!(text.contains(expected), "{text}");
