@@ -312,17 +312,19 @@ fn version_of(compiler: &Path) -> Result<String, DriverError> {
     Ok(String::from_utf8_lossy(&said).lines().next().unwrap_or_default().to_owned())
 }
 
-/// The compiler of the environment, or the newest in `PATH` that is known.
+/// The compiler of the environment, which may be a name in `PATH`, too, or the newest there that is known.
 fn find(language: Language) -> Result<PathBuf, DriverError> {
-    if let Some(named) = std::env::var_os(language.variable()).filter(|named| !named.is_empty()) {
-        return Ok(named.into());
-    }
     let path = std::env::var_os("PATH").unwrap_or_default();
+    let in_path =
+        |name: &OsStr| std::env::split_paths(&path).map(|directory| directory.join(name)).find(|file| file.is_file());
+    if let Some(named) = std::env::var_os(language.variable()).filter(|named| !named.is_empty()) {
+        // What is looked at of it, its libLLVM, is beside the file.
+        let is_name = Path::new(&named).components().count() == 1;
+        return Ok(is_name.then(|| in_path(&named)).flatten().unwrap_or_else(|| named.into()));
+    }
     let of_version = |version| language.names().iter().map(move |name| format!("{name}-{version}"));
     let plain = language.names().iter().map(|name| (*name).to_owned());
-    let found = llvm::SUPPORTED.rev().flat_map(of_version).chain(plain).find_map(|name| {
-        std::env::split_paths(&path).map(|directory| directory.join(&name)).find(|file| file.is_file())
-    });
+    let found = llvm::SUPPORTED.rev().flat_map(of_version).chain(plain).find_map(|name| in_path(name.as_ref()));
     found.ok_or(DriverError::NoCompiler(language))
 }
 
