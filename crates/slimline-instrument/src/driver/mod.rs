@@ -368,7 +368,9 @@ mod tests {
         assert!(line(&["-cc1", "-emit-obj", "-flto=thin"]).starts_with("-flto=thin can't be combined with tracing: "));
         assert!(line(&["-cc1", "-emit-obj", "-fsanitize=address"]).starts_with("-fsanitize=address can't"));
         assert!(line(&["-static", "-o", "a"]).starts_with("-static can't"));
-        assert!(refuse(&job(&["-dynamic-linker", "x", "-o", "a", "-static"])).is_ok());
+        assert!(line(&["-o", "a", "a.o"]).starts_with("-nostdlib can't"));
+        assert!(refuse(&job(&["-dynamic-linker", "x", "-o", "a", "-static", "-lc"])).is_ok());
+        assert!(refuse(&job(&["-shared", "-o", "a.so", "a.o"])).is_ok());
         assert!(refuse(&job(&["-cc1", "-E", "-fsanitize=address"])).is_ok());
     }
 
