@@ -41,7 +41,9 @@ fn main() {
     let all = build(&workspace, "slimline-runtime", "staticlib", "archive", &[]).join("libslimline_runtime.a");
     let all = fs::read(&all).unwrap_or_else(|error| panic!("{}: {error}", display(&all)));
     let archive = variable("OUT_DIR").join("libslimline_runtime.a");
-    fs::write(&archive, archive_of(runtime_in(&all))).expect("OUT_DIR can be written");
+    let words = thread_words(&manifest);
+    let members = [("slimline_rt.o/", runtime_in(&all), &SYMBOLS[..]), ("words.o/", &words, &WORDS)];
+    fs::write(&archive, archive_of(&members)).expect("OUT_DIR can be written");
     println!("cargo::rustc-env=SLIMLINE_RUNTIME={}", display(&archive));
 
     let linked = format!("link-arg={}", display(&archive));
@@ -75,7 +77,6 @@ fn build(workspace: &Path, package: &str, crate_type: &str, feature: &str, flags
 
 /// What instrumented code refers to, and the runtime's own names that a linker must find.
 const SYMBOLS: [&str; 8] = [
-    "__slimline_cursor",
     "__slimline_gate",
     "__slimline_loaded",
     "__slimline_next_chunk",
@@ -83,7 +84,24 @@ const SYMBOLS: [&str; 8] = [
     "__slimline_sigaction",
     "__slimline_signal",
     "__slimline_sysv_signal",
+    "slimline_object",
 ];
+/// What the object has that only executables are linked with.
+const WORDS: [&str; 2] = ["__slimline_cursor", "__slimline_thread"];
+
+/// That object.
+fn thread_words(manifest: &Path) -> Vec<u8> {
+    let object = variable("OUT_DIR").join("slimline_words.o");
+    let mut rustc = Command::new(variable("RUSTC"));
+    rustc
+        .args(["--edition", "2024", "--crate-type", "lib", "--emit", "obj", "-C", "panic=abort", "-C", "debuginfo=0"])
+        .args(["--target", &env::var("TARGET").expect("cargo sets TARGET"), "-o"])
+        .arg(&object)
+        .arg(manifest.join("../slimline-runtime/src/thread_words.rs"));
+    let status = rustc.status().expect("rustc starts");
+    assert!(status.success(), "making thread_words.rs failed: {status}");
+    fs::read(&object).unwrap_or_else(|error| panic!("{}: {error}", display(&object)))
+}
 
 /// The runtime's one object in the archive that rustc made. The others are of the compiler's own library, which nothing
 /// in it needs: linked into programs they could only be in the way.
@@ -107,16 +125,23 @@ fn runtime_in(archive: &[u8]) -> &[u8] {
 const MAGIC: &[u8] = b"!<arch>\n";
 const HEADER_BYTES: usize = 60;
 
-/// An archive of one object, with the index that linkers look names up in.
-fn archive_of(object: &[u8]) -> Vec<u8> {
-    let mut index = u32::try_from(SYMBOLS.len()).expect("few").to_be_bytes().to_vec();
-    let names: Vec<u8> = SYMBOLS.iter().flat_map(|symbol| symbol.bytes().chain([0])).collect();
-    let index_bytes = (index.len() + SYMBOLS.len() * 4 + names.len()).next_multiple_of(2);
-    let place = u32::try_from(MAGIC.len() + HEADER_BYTES + index_bytes).expect("small");
-    SYMBOLS.iter().for_each(|_| index.extend(place.to_be_bytes()));
+/// An archive of objects, each with its name and its symbols, and the index that linkers look these up in.
+fn archive_of(objects: &[(&str, &[u8], &[&str])]) -> Vec<u8> {
+    let symbols = || objects.iter().flat_map(|(_, _, symbols)| *symbols);
+    let count = symbols().count();
+    let mut index = u32::try_from(count).expect("few").to_be_bytes().to_vec();
+    let names: Vec<u8> = symbols().flat_map(|symbol| symbol.bytes().chain([0])).collect();
+    let index_bytes = (index.len() + count * 4 + names.len()).next_multiple_of(2);
+    let mut place = MAGIC.len() + HEADER_BYTES + index_bytes;
+    for (_, object, symbols) in objects {
+        let at = u32::try_from(place).expect("small").to_be_bytes();
+        symbols.iter().for_each(|_| index.extend(at));
+        place += HEADER_BYTES + object.len().next_multiple_of(2);
+    }
     index.extend(names);
     let mut archive = MAGIC.to_vec();
-    for (name, content) in [("/", index.as_slice()), ("slimline_rt.o/", object)] {
+    let objects = objects.iter().map(|(name, object, _)| (*name, *object));
+    for (name, content) in [("/", index.as_slice())].into_iter().chain(objects) {
         let size = content.len().next_multiple_of(2);
         archive.extend(format!("{name:<16}{:<12}{:<6}{:<6}{:<8}{size:<10}`\n", 0, 0, 0, 644).bytes());
         archive.extend(content);

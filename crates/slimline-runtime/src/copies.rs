@@ -4,8 +4,8 @@
 //! them where a version script or `--exclude-libs` hides them, nor where objects are opened by `dlopen` with scopes of their own. So
 //! each copy has a note in its object, which leads to a [`RuntimeCopy`]. When an object is loaded, its copy looks through the notes of all:
 //! the executable's is the process's one, else the first that was asked. All others hand everything on to that one, and their code
-//! shares its gate and its cursor: pages of gates are mapped twice, and offsets of the cursor, which the dynamic linker has put
-//! beside the code, are exchanged. In an executable these are part of the code; therefore it comes first.
+//! shares its gate and its threads' words: pages of gates are mapped twice, and where the words are is written beside the code, where the
+//! dynamic linker puts it, if it knows. In an executable that is part of the code; therefore it comes first.
 //!
 //! All that is done while the constructors of an object run, before its code does.
 #![allow(unsafe_code)] // tables of the dynamic linker, and other copies of the runtime
@@ -17,9 +17,9 @@ use core::ptr;
 use core::sync::atomic::AtomicPtr;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
-use crate::entry::{__slimline_gate, cursor_offset};
+use crate::entry::{__slimline_gate, cursor_offset, state_offset};
 use crate::gate::Gate;
-use crate::{handlers, kernel, process, thread};
+use crate::{handlers, kernel, process, thread, words};
 
 /// What others are to know of a copy. Of this version they know its parts.
 #[repr(C)]
@@ -27,6 +27,8 @@ pub(crate) struct RuntimeCopy {
     pub(crate) gate: &'static Gate,
     /// Of the cursor that its code uses, from the thread pointer.
     cursor_offset: extern "C" fn() -> usize,
+    /// The same of the address of a thread's state.
+    state_offset: extern "C" fn() -> usize,
     pub(crate) next_chunk: extern "C" fn(usize) -> usize,
     pub(crate) note: unsafe extern "C" fn(*const u64, usize, u32),
     pub(crate) pause: extern "C" fn(bool),
@@ -41,11 +43,12 @@ pub(crate) struct RuntimeCopy {
 }
 
 /// Changes with [`RuntimeCopy`], with what a ring is and with what the functions there are asked for. Copies of others stay alone.
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 
 static COPY: RuntimeCopy = RuntimeCopy {
     gate: &__slimline_gate,
     cursor_offset,
+    state_offset,
     next_chunk: thread::next_chunk,
     note: thread::note,
     pause: thread::pause,
@@ -95,7 +98,6 @@ pub(crate) fn other_gates() -> impl Iterator<Item = &'static Gate> {
 /// Called for each object with instrumented code, the one around `inside`, while it is loaded: finds the process's copy, and has
 /// the object's code use what is its.
 pub(crate) fn share(inside: usize) {
-    let ours = cursor_offset();
     if COPY.first.load(Relaxed).is_null() {
         let mut found = Found { executables: ptr::null(), first: ptr::null() };
         each_object(&mut |object| {
@@ -111,25 +113,25 @@ pub(crate) fn share(inside: usize) {
         });
         let first = [found.executables, found.first].into_iter().find(|copy| !copy.is_null());
         let first = first.unwrap_or(&raw const COPY);
-        CURSORS.store(ours as *mut u8, Relaxed);
         COPY.first.store(first.cast_mut(), Release);
         if let Some(first) = other().filter(|first| !ptr::eq(first.gate, COPY.gate)) {
             (first.add)(&COPY);
         }
     }
-    let Some(first) = other() else { return };
-    let (from, to) = (CURSORS.load(Relaxed).addr(), (first.cursor_offset)());
-    if from != to {
-        each_object(&mut |object| {
-            if object.holds(inside) {
-                object.exchange_offsets(from, to);
-            }
-        });
-    }
+    let known =
+        other().map_or([cursor_offset(), state_offset()], |first| [(first.cursor_offset)(), (first.state_offset)()]);
+    let offsets = if known.contains(&0) && other().is_none() { words::of_keys() } else { Some(known) };
+    let Some(offsets) = offsets.filter(|offsets| !offsets.contains(&0)) else { return };
+    each_object(&mut |object| {
+        // Also this copy's own: objects may be loaded before it that are bound to it.
+        if object.holds(inside) || object.holds((&raw const COPY).addr()) {
+            object.tell(&WORDS, &offsets);
+        }
+    });
 }
 
-/// Offset of the cursor that the dynamic linker has told this copy's code.
-static CURSORS: AtomicPtr<u8> = AtomicPtr::new(ptr::null_mut());
+/// A thread's words.
+const WORDS: [&[u8]; 2] = [b"__slimline_cursor\0", b"__slimline_thread\0"];
 
 struct Found {
     executables: *const RuntimeCopy,
@@ -224,40 +226,51 @@ impl Object<'_> {
         })
     }
 
-    /// Has its code find the thread-local at `to` that finds the one at `from`.
-    fn exchange_offsets(&self, from: usize, to: usize) {
+    /// Has its code find thread-locals of these names so far from the thread's pointer.
+    fn tell(&self, names: &[&[u8]; 2], offsets: &[usize; 2]) {
         let Some((dynamic, bytes)) = self.parts(PT_DYNAMIC).next() else { return };
         let entries = dynamic as *const [usize; 2];
         // SAFETY: the object's own table, in which the dynamic linker reads up to the same end.
         let entry = |at: usize| unsafe { *entries.add(at) };
         let of = |tag: usize| (0..bytes / 16).map(entry).take_while(|[tag, _]| *tag != 0).find(|[it, _]| *it == tag);
+        // The C library writes addresses there where it may.
+        let address = |table: usize| if self.holds(table) { table } else { self.base.wrapping_add(table) };
+        let (Some([_, symbols]), Some([_, strings])) = (of(DT_SYMTAB), of(DT_STRTAB)) else { return };
         for (table, size) in [(DT_RELA, DT_RELASZ), (DT_JMPREL, DT_PLTRELSZ)] {
             let (Some([_, table]), Some([_, size])) = (of(table), of(size)) else { continue };
-            // The C library writes addresses there where it may.
-            let table = if self.holds(table) { table } else { self.base.wrapping_add(table) };
             for at in 0..size / size_of::<Relocation>() {
                 // SAFETY: as above.
-                let relocation = unsafe { &*(table as *const Relocation).add(at) };
-                if relocation.kind as u32 == R_X86_64_TPOFF64 {
-                    self.exchange(self.base.wrapping_add(relocation.offset), from, to);
+                let relocation = unsafe { &*(address(table) as *const Relocation).add(at) };
+                if relocation.kind as u32 != R_X86_64_TPOFF64 {
+                    continue;
+                }
+                let symbol = (relocation.kind >> 32) as usize;
+                // SAFETY: a relocation's symbol is in the object's table, and begins with where its name is.
+                let name = unsafe { *(address(symbols) as *const [u32; SYMBOL_WORDS]).add(symbol) }[0];
+                let name = address(strings) + name as usize;
+                // SAFETY: a name ends with 0, and so do ours: the first byte that differs is inside.
+                let is = |(at, byte): (usize, &u8)| unsafe { *((name + at) as *const u8) == *byte };
+                let told = names.iter().zip(offsets).find(|(known, _)| known.iter().enumerate().all(is));
+                if let Some((_, offset)) = told {
+                    self.write(self.base.wrapping_add(relocation.offset), *offset);
                 }
             }
         }
     }
 
-    /// Writes where the dynamic linker has written before.
-    fn exchange(&self, place: usize, from: usize, to: usize) {
+    /// Writes where the dynamic linker has written before, or has found nothing to write.
+    fn write(&self, place: usize, offset: usize) {
         let slot = place as *mut usize;
         // SAFETY: a place that the dynamic linker relocates, of code that does not run yet.
         unsafe {
-            if slot.read() != from {
+            if slot.read_volatile() == offset {
                 return;
             }
             let is_read_only = self.parts(libc::PT_GNU_RELRO).any(|(start, bytes)| place.wrapping_sub(start) < bytes);
             if is_read_only && !kernel::protect(place, true) {
                 return;
             }
-            slot.write_volatile(to);
+            slot.write_volatile(offset);
             if is_read_only {
                 kernel::protect(place, false);
             }
@@ -269,10 +282,15 @@ impl Object<'_> {
 const NOTE_BYTES: usize = 12 + NAME.len().next_multiple_of(4) + 4;
 const PT_DYNAMIC: u32 = 2;
 const DT_PLTRELSZ: usize = 2;
+const DT_STRTAB: usize = 5;
+const DT_SYMTAB: usize = 6;
 const DT_RELA: usize = 7;
 const DT_RELASZ: usize = 8;
 const DT_JMPREL: usize = 23;
 const R_X86_64_TPOFF64: u32 = 18;
+
+/// Of a symbol.
+const SYMBOL_WORDS: usize = 6;
 
 #[repr(C)]
 struct Relocation {

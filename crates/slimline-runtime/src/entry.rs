@@ -43,20 +43,15 @@ unsafe extern "C" fn __slimline_note(words: *const u64, count: usize, recorded: 
 }
 
 global_asm!(
-    ".pushsection .tbss.slimline, \"awT\", @nobits",
-    // Where the thread's next word goes; 0 before its first.
-    ".globl __slimline_cursor",
-    ".type __slimline_cursor, @object",
-    ".size __slimline_cursor, 8",
-    ".p2align 3",
-    "__slimline_cursor: .zero 8",
-    ".hidden slimline_thread",
-    ".globl slimline_thread",
-    ".type slimline_thread, @object",
-    ".size slimline_thread, {thread_bytes}",
-    ".p2align 3",
-    "slimline_thread: .zero {thread_bytes}",
-    ".popsection",
+    // Two words of each thread: where its next word goes, 0 before its first; and the address of what else it has, 0 until it
+    // needs that. Executables have them (`thread_words.rs`). A shared object has none of its own, or it could not be opened where too
+    // little room is left beside each thread's pointer: `copies` tells its code where they are.
+    ".weak __slimline_cursor",
+    ".weak __slimline_thread",
+    // By this name linkers are asked for this object.
+    ".hidden slimline_object",
+    ".globl slimline_object",
+    ".set slimline_object, slimline_loaded",
     ".pushsection .bss.slimline_saved, \"aw\", @nobits",
     // Which parts of its state the processor saves: those that are enabled of x87, SSE, AVX and AVX-512. Uppermost bit:
     // it has no xsave. 0: not known yet.
@@ -155,6 +150,9 @@ global_asm!(
     // rdi, rsi: a record's words, and how many. For code that does not expect a call.
     ".hidden slimline_note_keeping",
     "slimline_keeping slimline_note_keeping, __slimline_note@PLT",
+    // To rax what the thread has, if there is memory for it.
+    ".hidden slimline_thread_keeping",
+    "slimline_keeping slimline_thread_keeping, {thread_state}",
     ".purgem slimline_keeping",
     // Each copy tells the process's one that its object was loaded. Sorted before the object's own constructors.
     ".pushsection .text.slimline_loaded, \"ax\", @progbits",
@@ -170,8 +168,8 @@ global_asm!(
     ".p2align 3",
     ".quad slimline_loaded",
     ".popsection",
-    thread_bytes = const size_of::<ThreadState>(),
     next_chunk = sym next_chunk,
+    thread_state = sym thread::state_or_null,
 );
 
 /// An object with instrumented code was loaded: the one that `inside` lies in.
@@ -187,10 +185,10 @@ extern "C" fn next_chunk(cursor: usize) -> usize {
     (copies::other().map_or(thread::next_chunk as extern "C" fn(usize) -> usize, |first| first.next_chunk))(cursor)
 }
 
-/// Where the cursor is, from each thread's pointer.
+/// Where the cursor is, from each thread's pointer; 0: nobody has told yet.
 pub(crate) extern "C" fn cursor_offset() -> usize {
     let offset: usize;
-    // SAFETY: a load of what the dynamic linker has written.
+    // SAFETY: a load of what the dynamic linker or `copies` has written.
     unsafe {
         asm!("mov {0}, qword ptr [rip + __slimline_cursor@GOTTPOFF]", out(reg) offset,
             options(nostack, preserves_flags));
@@ -218,13 +216,33 @@ pub(crate) fn set_cursor(cursor: usize) {
     }
 }
 
-/// The calling thread's state: zeros at first.
-pub(crate) fn thread_state() -> *mut thread::ThreadState {
-    let state: *mut ThreadState;
-    // SAFETY: as in `cursor`; the thread's own address is at fs:0.
+/// Where the address of its state is, from each thread's pointer.
+pub(crate) extern "C" fn state_offset() -> usize {
+    let offset: usize;
+    // SAFETY: as in `cursor_offset`.
     unsafe {
-        asm!("mov {0}, qword ptr [rip + slimline_thread@GOTTPOFF]", "add {0}, fs:[0]", out(reg) state,
-            options(nostack));
+        asm!("mov {0}, qword ptr [rip + __slimline_thread@GOTTPOFF]", out(reg) offset,
+            options(nostack, preserves_flags));
+    }
+    offset
+}
+
+/// The address of the calling thread's state; null where it has none.
+pub(crate) fn thread_state() -> *mut ThreadState {
+    let state: *mut ThreadState;
+    // SAFETY: as in `cursor`.
+    unsafe {
+        asm!("mov {0}, qword ptr [rip + __slimline_thread@GOTTPOFF]", "mov {0}, fs:[{0}]", out(reg) state,
+            options(nostack, preserves_flags));
     }
     state
+}
+
+/// Sets it.
+pub(crate) fn set_thread_state(state: *mut ThreadState) {
+    // SAFETY: as in `cursor`.
+    unsafe {
+        asm!("mov {0}, qword ptr [rip + __slimline_thread@GOTTPOFF]", "mov fs:[{0}], {1}", out(reg) _, in(reg) state,
+            options(nostack, preserves_flags));
+    }
 }

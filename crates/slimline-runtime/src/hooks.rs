@@ -13,21 +13,11 @@ use core::arch::global_asm;
 use slimline_trace::stream::record::NO_STAMP;
 use slimline_trace::stream::ring::{CLOSED_WITHOUT_READER, ROOM_BIT, SEVERAL_OFFSET};
 
-/// Calls of allocators within each other that are noted: a program's own calls another one, and that `malloc`.
-const NOTES: usize = 4;
-/// A note: the caller's stack pointer, and two words.
-const NOTE_BYTES: usize = 24;
+use crate::thread::{NOTE_WORDS, NOTES};
+
+const NOTE_BYTES: usize = NOTE_WORDS * 8;
 
 global_asm!(
-    ".pushsection .tbss.slimline_notes, \"awT\", @nobits",
-    // How many bytes of notes there are, then those.
-    ".hidden slimline_notes",
-    ".globl slimline_notes",
-    ".type slimline_notes, @object",
-    ".size slimline_notes, 8 + {notes_bytes}",
-    ".p2align 3",
-    "slimline_notes: .zero 8 + {notes_bytes}",
-    ".popsection",
     ".macro slimline_function name",
     ".hidden \\name",
     ".globl \\name",
@@ -123,9 +113,20 @@ global_asm!(
     "push rax",
     "push rcx",
     "push rdx",
+    // Untraced threads need no memory for notes.
+    "mov rax, qword ptr [rip + __slimline_gate@GOTPCREL]",
+    "test byte ptr [rax], {unread}",
+    "jnz 4f",
+    "mov rcx, qword ptr [rip + __slimline_thread@GOTTPOFF]",
+    "mov rcx, qword ptr fs:[rcx]",
+    "test rcx, rcx",
+    "jnz 5f",
+    "call slimline_thread_keeping",
+    "mov rcx, rax",
+    "test rax, rax",
+    "jz 4f",
+    "5:",
     "lea rax, [rsp + 32]",
-    "mov rcx, qword ptr [rip + slimline_notes@GOTTPOFF]",
-    "add rcx, qword ptr fs:[0]",
     "mov rdx, qword ptr [rcx]",
     "1:",
     "test rdx, rdx",
@@ -143,6 +144,7 @@ global_asm!(
     "add rdx, {note_bytes}",
     "3:",
     "mov qword ptr [rcx], rdx",
+    "4:",
     "pop rdx",
     "pop rcx",
     "pop rax",
@@ -211,8 +213,10 @@ global_asm!(
     // to rsi and rdi. Carry: there is none. r10, rcx and rdx change.
     "slimline_function slimline_note",
     "lea r10, [rsp + 56]",
-    "mov rcx, qword ptr [rip + slimline_notes@GOTTPOFF]",
-    "add rcx, qword ptr fs:[0]",
+    "mov rcx, qword ptr [rip + __slimline_thread@GOTTPOFF]",
+    "mov rcx, qword ptr fs:[rcx]",
+    "test rcx, rcx",
+    "jz 4f",
     "mov rdx, qword ptr [rcx]",
     "1:",
     "test rdx, rdx",
@@ -231,6 +235,7 @@ global_asm!(
     "add rdx, {note_bytes}",
     "2:",
     "mov qword ptr [rcx], rdx",
+    "4:",
     "stc",
     "ret",
     ".size slimline_note, . - slimline_note",

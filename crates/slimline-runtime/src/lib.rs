@@ -49,3 +49,5 @@ mod scratch;
 mod stream;
 #[cfg(feature = "archive")]
 mod thread;
+#[cfg(feature = "archive")]
+mod words;

@@ -2,7 +2,7 @@
 #![allow(unsafe_code)] // the C library's functions, and statics that are written once
 
 use core::cell::UnsafeCell;
-use core::ffi::{CStr, c_char, c_void};
+use core::ffi::{CStr, c_char, c_int, c_void};
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize};
 
@@ -14,10 +14,18 @@ use crate::entry::__slimline_gate;
 use crate::gate::Gate;
 use crate::objects::{self, Path};
 use crate::ring::Ring;
-use crate::{copies, kernel, thread};
+use crate::{copies, entry, kernel, thread};
 
 unsafe extern "C" {
     static environ: *const *const c_char;
+    /// What the C library's `pthread_atfork` calls, which is in another archive that not all programs are linked with, and says whose
+    /// handlers these are, so that they go with that object: ours stay.
+    fn __register_atfork(
+        prepare: Option<unsafe extern "C" fn()>,
+        parent: Option<unsafe extern "C" fn()>,
+        child: Option<unsafe extern "C" fn()>,
+        object: *const c_void,
+    ) -> c_int;
 }
 
 /// Nobody has asked yet, or a child was just forked.
@@ -132,6 +140,10 @@ pub(crate) fn key() -> Option<libc::pthread_key_t> {
 }
 
 fn begin(paths: &mut Paths) -> Option<Ring> {
+    if entry::cursor_offset() == 0 {
+        close_gate();
+        return None;
+    }
     watch();
     if paths.directory.get().is_none() {
         if !find_directory(&mut paths.directory) {
@@ -167,10 +179,11 @@ fn begin(paths: &mut Paths) -> Option<Ring> {
     ring.inspect(|ring| ring.begin())
 }
 
+/// Those below have their place in the thread's own memory.
+pub(crate) const KEYS_WITHOUT_HEAP: u32 = 32;
+
 /// Has us told of threads that end and of forks.
-fn watch() {
-    /// Those below have their place in the thread's own memory.
-    const KEYS_WITHOUT_HEAP: u32 = 32;
+pub(crate) fn watch() {
     if IS_WATCHED.swap(true, Relaxed) {
         return;
     }
@@ -180,12 +193,12 @@ fn watch() {
         if libc::pthread_key_create(&raw mut key, Some(at_thread_end)) == 0 && key < KEYS_WITHOUT_HEAP {
             KEY.store(key + 1, Relaxed);
         }
-        libc::pthread_atfork(None, None, Some(in_forked_child));
+        __register_atfork(None, None, Some(in_forked_child), core::ptr::null());
     }
 }
 
-unsafe extern "C" fn at_thread_end(_: *mut c_void) {
-    thread::end();
+unsafe extern "C" fn at_thread_end(state: *mut c_void) {
+    thread::end(state);
 }
 
 unsafe extern "C" fn in_forked_child() {

@@ -11,7 +11,7 @@ use core::sync::atomic::Ordering::Relaxed;
 
 use slimline_trace::stream::ring::{CHUNK_BYTES, NOTED_AFTER_RECORD, NOTED_BEFORE_RECORD, ROOM_BIT};
 
-use crate::entry::{cursor, set_cursor, thread_state};
+use crate::entry::{cursor, set_cursor, set_thread_state, state_offset, thread_state};
 use crate::kernel::Signals;
 use crate::ring::Ring;
 use crate::stream::Stream;
@@ -23,9 +23,16 @@ const STREAMS: usize = 4;
 /// two system calls that asking takes.
 const PAUSED_BYTES: usize = 1 << 15;
 
-/// What a thread has; in its thread-local storage, zeros at first. Only looked at while signals are blocked, but by [`note`].
+/// Calls of allocators within each other that are noted: a program's own calls another one, and that `malloc`.
+pub(crate) const NOTES: usize = 4;
+/// Words of a note: the caller's stack pointer, and two of what is asked for.
+pub(crate) const NOTE_WORDS: usize = 3;
+
+/// What a thread has, in memory of its own: beside its pointer are two words. Zeros at first. Only looked at while signals are blocked, but by [`note`].
 #[repr(C)]
 pub(crate) struct ThreadState {
+    /// How many bytes of notes there are, then those: of [`hooks`](crate::hooks) alone.
+    notes: [Cell<usize>; 1 + NOTES * NOTE_WORDS],
     streams: [Stream; STREAMS],
     /// Which one is written; [`STREAMS`]: none.
     current: Cell<usize>,
@@ -83,15 +90,35 @@ impl Handler {
     const NESTED_TOO_DEEP: Self = Self(usize::MAX);
 }
 
-fn state<'a>() -> &'a ThreadState {
-    // SAFETY: the thread's own, which nobody else leads to; zeros are valid for each field.
-    unsafe { &*thread_state() }
+/// None where the thread has none yet.
+fn known_state<'a>() -> Option<&'a ThreadState> {
+    // SAFETY: null, or what `state` has made for this thread.
+    if state_offset() == 0 { None } else { unsafe { thread_state().as_ref() } }
+}
+
+/// None where there is no memory for it, or no word that leads there. Of a thread whose end nobody tells us it stays behind.
+fn state<'a>() -> Option<&'a ThreadState> {
+    known_state().or_else(|| {
+        if state_offset() == 0 {
+            return None;
+        }
+        let _signals = Signals::block();
+        if thread_state().is_null() {
+            set_thread_state(kernel::map(size_of::<ThreadState>())? as *mut ThreadState);
+        }
+        known_state()
+    })
+}
+
+/// The same for assembly.
+pub(crate) extern "C" fn state_or_null() -> *const ThreadState {
+    state().map_or(core::ptr::null(), core::ptr::from_ref)
 }
 
 /// The cursor to go on with. `cursor` is where the thread's next word would go: at the end of its chunk, or 0.
 pub(crate) extern "C" fn next_chunk(cursor: usize) -> usize {
     let signals = Signals::block();
-    let next = state().next(cursor, &signals);
+    let next = state().map_or_else(scratch::shared, |state| state.next(cursor, &signals));
     // Handlers that nobody told us of go on from here.
     set_cursor(next);
     next
@@ -103,7 +130,7 @@ pub(crate) extern "C" fn next_chunk(cursor: usize) -> usize {
 /// # Safety
 /// There are `count` words, a whole record, and called by instrumented code, so that the calling thread's cursor is in its place.
 pub(crate) unsafe extern "C" fn note(words: *const u64, count: usize, recorded: u32) {
-    let state = state();
+    let Some(state) = state() else { return };
     let bytes = count * size_of::<u64>();
     // Signals are not blocked: that would cost more than the allocation. Handlers that told of themselves write streams of their own, and
     // leave this one as it is. One that nobody told of may write at the same place, or exchange the chunk: then `noted` finds another
@@ -138,26 +165,31 @@ pub(crate) unsafe extern "C" fn note(words: *const u64, count: usize, recorded: 
 pub(crate) extern "C" fn pause(is_paused: bool) {
     let _signals = Signals::block();
     process::pause(is_paused);
-    state().pause(is_paused);
+    if let Some(state) = state() {
+        state.pause(is_paused);
+    }
 }
 
 /// A signal handler begins.
 pub(crate) fn enter_handler(stack: Stack) -> Handler {
     let _signals = Signals::block();
-    state().enter(stack, cursor())
+    state().map_or(Handler::NESTED_TOO_DEEP, |state| state.enter(stack, cursor()))
 }
 
 /// It returns.
 pub(crate) extern "C" fn leave_handler(handler: Handler) {
     let _signals = Signals::block();
-    state().leave(handler);
+    if let Some(state) = known_state() {
+        state.leave(handler);
+    }
 }
 
-/// The calling thread ends; it may come back, as its other destructors may be instrumented.
-pub(crate) fn end() {
+/// The calling thread ends, which has what its key leads to; it may come back, as its other destructors may be instrumented.
+pub(crate) fn end(state: *mut c_void) {
     let _signals = Signals::block();
-    let state = state();
-    state.is_watched.set(false);
+    // Where the key's value is its word (`words`), that is null by now.
+    set_thread_state(state.cast());
+    let Some(state) = known_state() else { return };
     if process::is_ours()
         && let Some(ring) = process::ring()
     {
@@ -172,23 +204,26 @@ pub(crate) fn end() {
         // SAFETY: its own, and the cursor does not lead there any more.
         unsafe { scratch::free(scratch) };
     }
+    set_thread_state(core::ptr::null_mut());
+    // SAFETY: what `state` has mapped; the reference to it is not used again.
+    unsafe { kernel::unmap(core::ptr::from_ref(state).addr(), size_of::<ThreadState>()) };
 }
 
 /// In a forked child: what was the thread's is its parent's.
 pub(crate) fn forget() {
-    let state = state();
+    let Some(state) = known_state() else { return };
+    set_cursor(0);
     state.streams.iter().for_each(Stream::forget);
     state.tid.set(0);
     state.lost_bytes.set(0);
     for place in &state.interrupted {
         place.set(Interrupted { cursor: 0, ..place.get() });
     }
-    set_cursor(0);
 }
 
 /// Whether the calling thread is in a signal handler: then what that interrupted may have its cursor in a register.
 pub(crate) fn is_in_handler() -> bool {
-    state().depth.get() > 0
+    known_state().is_some_and(|state| state.depth.get() > 0)
 }
 
 impl ThreadState {
@@ -435,8 +470,8 @@ impl ThreadState {
         if let Some(key) = process::key()
             && !self.is_watched.get()
         {
-            // SAFETY: the key is ours, and the value is nowhere followed.
-            let result = unsafe { libc::pthread_setspecific(key, core::ptr::without_provenance::<c_void>(1)) };
+            // SAFETY: the key is ours, and what it leads to is there until the thread ends.
+            let result = unsafe { libc::pthread_setspecific(key, core::ptr::from_ref(self).cast()) };
             self.is_watched.set(result == 0);
         }
     }

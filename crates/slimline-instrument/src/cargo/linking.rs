@@ -12,7 +12,7 @@ use tempfile::TempDir;
 use super::objects::{Job, Objects, Parts, is_part};
 use super::scratch::Signal;
 use super::{CargoError, io_error, scratch};
-use crate::driver::{AS_BEFORE, WHOLE, exit_status, runtime_flags};
+use crate::driver::{BEHIND_RUNTIME, before_runtime, exit_status};
 use crate::rewrite::OwnAllocators;
 
 /// The linker that is to be run.
@@ -120,7 +120,7 @@ fn runtime_arguments(name: &OsStr, archive: &Path, is_shared: bool) -> Vec<OsStr
     let flags = |flags: &[&'static str]| -> Vec<OsString> {
         flags.iter().flat_map(|flag| handed_on.into_iter().chain([*flag])).map(OsString::from).collect()
     };
-    [flags(runtime_flags(is_shared)), flags(&WHOLE), vec![archive.into()], flags(&[AS_BEFORE])].concat()
+    [flags(before_runtime(is_shared)), vec![archive.into()], flags(&[BEHIND_RUNTIME])].concat()
 }
 
 /// Whether a program of this name is a linker, and not a compiler that calls one.
@@ -170,11 +170,13 @@ mod tests {
         assert_eq!(after_objects(&line), 3);
         assert_eq!(after_objects(&words("-m64 @arguments -o x")), 2);
         let ours = |name: &str, is_shared| runtime_arguments(OsStr::new(name), Path::new("r.a"), is_shared);
-        let whole = "-Xlinker --push-state -Xlinker --whole-archive r.a -Xlinker --pop-state";
-        let expected = |flags: &str| words(&format!("{flags} {whole}"));
-        assert_eq!(ours("cc", false), expected("-Xlinker --export-dynamic-symbol=__slimline_*"));
-        assert_eq!(ours("x86_64-linux-gnu-gcc", true), expected("-Xlinker -z -Xlinker nodelete"));
-        assert_eq!(ours("ld.lld", true), words("-z nodelete --push-state --whole-archive r.a --pop-state"));
+        let program = "--export-dynamic-symbol=__slimline_* --push-state --whole-archive r.a --pop-state";
+        let library = "-z nodelete -u slimline_object --push-state --no-whole-archive r.a --pop-state";
+        let handed_on =
+            |line: &str| words(&format!("-Xlinker {}", line.replace(' ', " -Xlinker ").replace("-Xlinker r.a", "r.a")));
+        assert_eq!(ours("cc", false), handed_on(program));
+        assert_eq!(ours("x86_64-linux-gnu-gcc", true), handed_on(library));
+        assert_eq!(ours("ld.lld", true), words(library));
     }
 
     #[test]

@@ -192,39 +192,50 @@ impl Job {
         Self { program: self.program.with_file_name("clang"), arguments }
     }
 
+    /// Whether it links a program of which the runtime could not find what it calls. Shared objects find it where they are loaded.
+    pub(crate) fn lacks_c_library(&self) -> bool {
+        let is_c_library = |argument: &OsString| {
+            let name = Path::new(argument).file_name().unwrap_or_default().as_bytes();
+            name == b"-lc" || name == b"-l:libc.so.6" || name.starts_with(b"libc.so")
+        };
+        // What stands in a file of arguments is the linker's to find.
+        self.beginning("@").is_none() && !self.has("-shared") && !self.arguments.iter().any(is_c_library)
+    }
+
     /// The link with the runtime in it: after everything that needs it, before the libraries that it needs.
     pub(crate) fn with_runtime(&self, runtime: &Path) -> Self {
         let mut job = self.clone();
         let is_end = |argument: &OsString| {
             let name = Path::new(argument).file_name().unwrap_or_default().as_bytes();
-            name.starts_with(b"crtend") && name.ends_with(b".o")
+            name.starts_with(b"crtend") && name.ends_with(b".o") || name == b"crtn.o"
         };
         let end = job.arguments.iter().position(is_end).unwrap_or(job.arguments.len());
         let is_of_driver = |argument: &OsString| argument.to_str().is_some_and(|it| DRIVERS_LIBRARIES.contains(&it));
         let at = job.arguments[..end].iter().rposition(|argument| !is_of_driver(argument)).map_or(0, |last| last + 1);
-        let flags = runtime_flags(self.has("-shared")).iter().map(OsString::from);
-        let whole = WHOLE.iter().map(OsString::from);
-        let ours = flags.chain(whole).chain([runtime.into(), AS_BEFORE.into()]);
+        let before = before_runtime(self.has("-shared")).iter().map(OsString::from);
+        let ours = before.chain([runtime.into(), BEHIND_RUNTIME.into()]);
         job.arguments.splice(at..at, ours);
         job
     }
 }
 
-/// What makes the linked-in runtime the process's only one.
-pub(crate) fn runtime_flags(is_shared: bool) -> &'static [&'static str] {
+/// What is said where [`Job::lacks_c_library`].
+pub(crate) const WITHOUT_C_LIBRARY: &str = "the runtime needs the C library; link it too (-lc)";
+
+/// What stands before the runtime's archive: it makes the linked-in runtime the process's only one. Where a program is linked with shared
+/// objects that bring the runtime, too, nothing is missing that linkers would take from an archive, but each object's tables are told
+/// by the runtime that is linked into it: so that is asked for.
+pub(crate) fn before_runtime(is_shared: bool) -> &'static [&'static str] {
     match is_shared {
-        // Threads that end call into the first copy of the runtime, also after the object was closed.
-        true => &["-z", "nodelete"],
+        // Threads that end call into the first copy of the runtime, also after the object was closed. Their words are the executable's.
+        true => &["-z", "nodelete", "-u", "slimline_object", "--push-state", "--no-whole-archive"],
         // Shared objects that bring the runtime too must use the program's.
-        false => &["--export-dynamic-symbol=__slimline_*"],
+        false => &["--export-dynamic-symbol=__slimline_*", "--push-state", "--whole-archive"],
     }
 }
 
-/// Before the runtime's archive: where the program is linked with shared objects that bring the runtime, too, nothing is missing that
-/// linkers would take from an archive. But each object's tables are told by the runtime that is linked into it.
-pub(crate) const WHOLE: [&str; 2] = ["--push-state", "--whole-archive"];
-/// Behind it.
-pub(crate) const AS_BEFORE: &str = "--pop-state";
+/// What stands behind it.
+pub(crate) const BEHIND_RUNTIME: &str = "--pop-state";
 
 /// First argument of what makes code of Fortran.
 const FLANG: &str = "-fc1";

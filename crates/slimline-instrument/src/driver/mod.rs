@@ -22,7 +22,7 @@ use tempfile::TempDir;
 
 use crate::llvm::{self, Llvm, LlvmError};
 use crate::rewrite::{Origin, OwnAllocators, RewriteError, Told, rewrite};
-pub(crate) use jobs::{AS_BEFORE, Job, WHOLE, runtime_flags};
+pub(crate) use jobs::{BEHIND_RUNTIME, Job, WITHOUT_C_LIBRARY, before_runtime};
 use jobs::{Purpose, Said};
 use prepared::Prepared;
 use sources::prepared;
@@ -289,6 +289,7 @@ fn refuse(job: &Job) -> Result<(), DriverError> {
         Purpose::Link if job.has("-static") && !job.has("-dynamic-linker") => {
             return refused(OsStr::new("-static"), "the runtime needs the dynamic linker");
         }
+        Purpose::Link if job.lacks_c_library() => return refused(OsStr::new("-nostdlib"), WITHOUT_C_LIBRARY),
         Purpose::Link | Purpose::Read | Purpose::Other => {}
     }
     Ok(())
@@ -369,7 +370,9 @@ mod tests {
         assert!(line(&["-cc1", "-emit-obj", "-flto=thin"]).starts_with("-flto=thin can't be combined with tracing: "));
         assert!(line(&["-cc1", "-emit-obj", "-fsanitize=address"]).starts_with("-fsanitize=address can't"));
         assert!(line(&["-static", "-o", "a"]).starts_with("-static can't"));
-        assert!(refuse(&job(&["-dynamic-linker", "x", "-o", "a", "-static"])).is_ok());
+        assert!(line(&["-o", "a", "a.o"]).starts_with("-nostdlib can't"));
+        assert!(refuse(&job(&["-dynamic-linker", "x", "-o", "a", "-static", "-lc"])).is_ok());
+        assert!(refuse(&job(&["-shared", "-o", "a.so", "a.o"])).is_ok());
         assert!(refuse(&job(&["-cc1", "-E", "-fsanitize=address"])).is_ok());
     }
 

@@ -9,7 +9,7 @@ use std::process::Command;
 use super::assembly::instrument;
 use super::sources::prepared;
 use super::{GccError, REFUSED, io_error};
-use crate::driver::{Job, exit_status};
+use crate::driver::{Job, WITHOUT_C_LIBRARY, exit_status};
 use crate::rewrite::OwnAllocators;
 
 /// The name that says that this program is gcc's wrapper.
@@ -133,6 +133,9 @@ fn link(job: &Job, directory: &Path, runtime: &[u8]) -> Result<u8, GccError> {
     if job.has("-static") && !job.has("-dynamic-linker") {
         let reason = "the runtime needs the dynamic linker";
         return Err(GccError::Argument { argument: "-static".to_owned(), reason });
+    }
+    if job.lacks_c_library() {
+        return Err(GccError::Argument { argument: "-nostdlib".to_owned(), reason: WITHOUT_C_LIBRARY });
     }
     let archive = directory.join("libslimline_runtime.a");
     fs::write(&archive, runtime).map_err(|error| io_error(&archive, error))?;

@@ -9,7 +9,9 @@ const INITIAL_EXEC: i32 = 3;
 const PRIVATE: i32 = 9;
 pub(super) const INTERNAL: i32 = 8;
 const APPENDING: i32 = 7;
+const EXTERN_WEAK: i32 = 12;
 pub(super) const INTEGER_EQUAL: i32 = 32;
+const INTEGER_ABOVE: i32 = 34;
 /// The calling convention `preserve_all`: a call keeps every register but the result's and r11.
 const PRESERVE_ALL: u32 = 15;
 
@@ -225,6 +227,37 @@ impl<'m> Builder<'m> {
             (api.LLVMBuildSelect)(self.raw, is_zero, pointer.raw, null, c"".as_ptr())
         }))
     }
+
+    /// Bytes of the array that `descriptor`, a pointer, leads to, as flang lays descriptors out:
+    ///
+    /// ```text
+    /// { ptr array; u64 element_bytes; u32 version; u8 rank; u8 …[3]; { i64 lower, extent, stride; } dimensions[rank]; }
+    /// ```
+    pub fn described_bytes(&self, descriptor: Value<'m>) -> Value<'m> {
+        const MAX_RANK: u64 = 15;
+        let (api, word) = (self.module.api(), self.module.integer(64));
+        let number = |place: Value<'m>, r#type| {
+            // SAFETY: the builder stands somewhere; a pointer and a type.
+            self.value(unsafe { (api.LLVMBuildLoad2)(self.raw, r#type, place.raw, c"".as_ptr()) })
+        };
+        let element = self.offset(descriptor, 8);
+        let rank = number(self.offset(descriptor, 20), self.module.integer(8));
+        (0..MAX_RANK).fold(number(element, word), |bytes, dimension| {
+            let extent = self.offset(descriptor, 32 + 24 * dimension);
+            // SAFETY: the builder stands somewhere; operands of one type each.
+            self.value(unsafe {
+                let name = c"".as_ptr();
+                let is_there =
+                    (api.LLVMBuildICmp)(self.raw, INTEGER_ABOVE, rank.raw, self.module.constant(8, dimension), name);
+                // Only what is there is read.
+                let place = (api.LLVMBuildSelect)(self.raw, is_there, extent.raw, element.raw, name);
+                let extent = number(self.value(place), word);
+                let one = self.module.constant(64, 1);
+                let factor = (api.LLVMBuildSelect)(self.raw, is_there, extent.raw, one, name);
+                (api.LLVMBuildMul)(self.raw, bytes.raw, factor, name)
+            })
+        })
+    }
 }
 
 /// The function that gives a cursor with room behind it.
@@ -299,6 +332,8 @@ impl Module<'_> {
         Value::new(self, unsafe {
             let global = (api.LLVMAddGlobal)(self.raw, self.pointer(), name.as_ptr());
             (api.LLVMSetThreadLocalMode)(global, INITIAL_EXEC);
+            // Shared objects are linked where nobody has it.
+            (api.LLVMSetLinkage)(global, EXTERN_WEAK);
             (api.LLVMSetAlignment)(global, 8);
             global
         })

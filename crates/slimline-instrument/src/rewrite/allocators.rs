@@ -17,6 +17,10 @@ pub(crate) enum Allocator {
     ResizeElements { block: u32, count: u32, bytes: u32 },
     /// Takes a block back.
     Free { block: u32 },
+    /// Flang's: makes the array that a descriptor says, which leads to it then, and returns zero if it could.
+    AllocateDescribed { descriptor: u32 },
+    /// Flang's: takes such an array back.
+    FreeDescribed { descriptor: u32 },
 }
 
 impl Allocator {
@@ -34,6 +38,14 @@ impl Allocator {
             "realloc" => Self::Resize { block: 0, bytes: 1 },
             "reallocarray" => Self::ResizeElements { block: 0, count: 1, bytes: 2 },
             "free" | "cfree" => Self::Free { block: 0 },
+            "_FortranAAllocatableAllocate"
+            | "_FortranAAllocatableAllocateSource"
+            | "_FortranAPointerAllocate"
+            | "_FortranAPointerAllocateSource" => Self::AllocateDescribed { descriptor: 0 },
+            "_FortranAAllocatableDeallocate"
+            | "_FortranAAllocatableDeallocatePolymorphic"
+            | "_FortranAPointerDeallocate"
+            | "_FortranAPointerDeallocatePolymorphic" => Self::FreeDescribed { descriptor: 0 },
             // Itanium C++: operator new and new[] (`nw`, `na`), delete and delete[] (`dl`, `da`); `m` is the size, then
             // come alignment and nothrow, which change nothing here.
             _ => match name.strip_prefix("_Z")?.split_at_checked(2)? {
@@ -50,10 +62,10 @@ impl Allocator {
     /// What its record is.
     pub(crate) fn kind(self) -> SiteKind {
         match self {
-            Self::Allocate { .. } | Self::AllocateInto { .. } => SiteKind::Allocate,
+            Self::Allocate { .. } | Self::AllocateInto { .. } | Self::AllocateDescribed { .. } => SiteKind::Allocate,
             Self::AllocateZeroed { .. } => SiteKind::AllocateZeroed,
             Self::Resize { .. } | Self::ResizeElements { .. } => SiteKind::Resize,
-            Self::Free { .. } => SiteKind::Free,
+            Self::Free { .. } | Self::FreeDescribed { .. } => SiteKind::Free,
         }
     }
 

@@ -162,6 +162,8 @@ impl<'m> Emitter<'m> {
             Word::EarlyStamp => Some(builder.call_stamp(self.early_stamp)),
             Word::Frame => Some(builder.return_address_place()),
             Word::IfZero { status, place } => builder.pointer_if_zero(status, place),
+            Word::At(place) => Some(builder.load_pointer(place)),
+            Word::DescribedBytes(descriptor) => Some(builder.described_bytes(descriptor)),
         }
     }
 }

@@ -27,6 +27,10 @@ pub(super) enum Word<'m> {
     Bytes { factors: [Option<Value<'m>>; 2], unit: u32 },
     /// The pointer stored at a place, where a status is zero.
     IfZero { status: Value<'m>, place: Value<'m> },
+    /// The pointer stored at a place.
+    At(Value<'m>),
+    /// Bytes of the array that flang's descriptor is of.
+    DescribedBytes(Value<'m>),
     /// The time, where any is needed.
     Stamp,
     /// The same, or a bit earlier: before what is done here, but maybe before the end of what was done last.
@@ -412,8 +416,19 @@ fn allocation_touch<'m>(call: Value<'m>, allocator: Allocator, name: &str) -> Op
             vec![Word::Value(pointer(call)?), Word::Product(count, bytes)]
         }
         Allocator::Free { block } => vec![Word::Value(pointer(argument(block)?)?)],
+        // A descriptor begins with the array's address.
+        Allocator::AllocateDescribed { descriptor } => {
+            call.r#type().integer_bits()?;
+            let place = pointer(argument(descriptor)?)?;
+            vec![Word::IfZero { status: call, place }, Word::DescribedBytes(place)]
+        }
+        Allocator::FreeDescribed { descriptor } => vec![Word::At(pointer(argument(descriptor)?)?)],
     };
-    let of = if let Allocator::Free { block } = allocator { argument(block)? } else { call };
+    let of = match allocator {
+        Allocator::Free { block } => argument(block)?,
+        Allocator::AllocateDescribed { descriptor } | Allocator::FreeDescribed { descriptor } => argument(descriptor)?,
+        _ => call,
+    };
     Some(Touch { detail: name.to_owned(), ..Touch::new(allocator.kind(), 0, words, of) })
 }
 

@@ -84,6 +84,40 @@ fn other_compilers_are_refused() {
     assert_eq!(line(&nothing), "slimline: no clang of version 19 to 22 in PATH; SLIMLINE_CLANG names one");
 }
 
+/// As libtool links, and what brings an entry of its own; without the C library there is no runtime.
+#[test]
+fn what_is_linked_is_named_in_full() {
+    const WHOLE: [&str; 7] = [
+        "-nostdlib",
+        "/usr/lib/x86_64-linux-gnu/Scrt1.o",
+        "/usr/lib/x86_64-linux-gnu/crti.o",
+        "a.c",
+        "-lc",
+        "-lgcc",
+        "/usr/lib/x86_64-linux-gnu/crtn.o",
+    ];
+    let directory = tempfile::tempdir().unwrap();
+    let source = "#include <stdio.h>\nint table[10];\nint main(int argc, char **argv) {\n\
+                  for (int i = 0; i < 10; i++) table[i] = argc;\nreturn table[argc] != 1; }\n";
+    std::fs::write(directory.path().join("a.c"), source).unwrap();
+    for compiler in ["cc", "gcc"] {
+        let output = compile(directory.path(), None, &[&[compiler][..], &WHOLE].concat());
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let trace = slimline()
+            .current_dir(directory.path())
+            .args(["trace", "--live", "--format", "json", "--report", "-", "--", "./a.out"])
+            .output()
+            .unwrap();
+        let report: serde_json::Value = serde_json::from_slice(&trace.stdout).unwrap();
+        assert!(report["total"]["stores"].as_u64().is_some_and(|stores| stores > 0), "{report}");
+        let free = line(&compile(directory.path(), None, &[compiler, "-nostdlib", "a.c"]));
+        assert_eq!(
+            free,
+            "slimline: -nostdlib can't be combined with tracing: the runtime needs the C library; link it too (-lc)"
+        );
+    }
+}
+
 const ARENA: &str = r#"
 #include <cstdio>
 #include <cstdlib>
@@ -173,6 +207,56 @@ fn flang_s_programs_are_traced() {
     assert_eq!(loads_of("functions", "move"), 200);
     let [block] = &report["heap"].as_array().unwrap()[..] else { panic!("{report}") };
     assert_eq!((&block["line"], &block["peak_bytes"], &block["loads"]), (&15.into(), &4800.into(), &600.into()));
+}
+
+/// What flang's own library allocates, and takes back.
+const DESCRIBED: &str = "module parts
+  type part
+    real(8) :: mass, place(3)
+  end type
+end module
+program main
+  use parts
+  implicit none
+  type(part), allocatable :: cells(:,:)
+  type(part), pointer :: chain(:)
+  integer :: i, n, times
+  n = command_argument_count() + 5
+  do times = 1, 3
+    allocate(cells(n, 4))
+    do i = 1, n
+      cells(i, 2)%mass = i
+    end do
+    deallocate(cells)
+  end do
+  allocate(chain(n))
+  do i = 1, n
+    chain(i)%place(3) = i
+  end do
+  print '(f0.1)', sum(chain%place(3))
+  deallocate(chain)
+end program
+";
+
+#[test]
+fn arrays_of_derived_types_are_blocks() {
+    let directory = tempfile::tempdir().unwrap();
+    std::fs::write(directory.path().join("parts.f90"), DESCRIBED).unwrap();
+    let output = compile(directory.path(), None, &["flang", "-O2", "parts.f90", "-o", "parts"]);
+    assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
+    let traced = slimline()
+        .current_dir(directory.path())
+        .args(["trace", "--live", "--format", "json", "--report", "report", "--", "./parts"])
+        .output()
+        .unwrap();
+    assert_eq!(String::from_utf8_lossy(&traced.stdout), "15.0\n", "{traced:?}");
+    let report = std::fs::read(directory.path().join("report")).unwrap();
+    let report: serde_json::Value = serde_json::from_slice(&report).unwrap();
+    let rows = report["heap"].as_array().unwrap().iter();
+    let rows = rows.map(|row| ["line", "blocks", "peak_bytes", "stores"].map(|key| row[key].as_u64().unwrap()));
+    let mut rows: Vec<_> = rows.collect();
+    rows.sort_unstable();
+    assert_eq!(rows, [[14, 3, 5 * 4 * 32, 3 * 5], [20, 1, 5 * 32, 5]], "{}", report["heap"]);
 }
 
 #[test]

@@ -138,6 +138,11 @@ fn what_can_t_be_traced_is_refused_in_a_line() {
         let line = with(&["gcc", argument, "a.c"]);
         assert!(line.starts_with(&format!("slimline: {argument} can't be combined with tracing: ")), "{line}");
     }
+    let free = with(&["gcc", "-nostdlib", "a.c"]);
+    assert_eq!(
+        free,
+        "slimline: -nostdlib can't be combined with tracing: the runtime needs the C library; link it too (-lc)"
+    );
     assert!(with(&["gcc", "@arguments"]).starts_with("slimline: -fsanitize=undefined can't be combined"));
     assert!(!directory.path().join("a.o").exists());
     let other = |gcc: &str, path: Option<&str>| {

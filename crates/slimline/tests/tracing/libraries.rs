@@ -54,6 +54,88 @@ int main(int argc, char **argv) {
     return 0;
 }"#;
 
+/// Thread-local variables that are large, or none but the runtime's.
+const OPENED: &str = "
+    static _Thread_local long table[ELEMENTS];
+    __attribute__((noinline)) static long sum_of(volatile long *values) {
+        long sum = 0;
+        for (int i = 0; i < 8; i++) { values[i] += i; sum += values[i]; }
+        return sum;
+    }
+    long work(void) { return sum_of(table); }";
+
+/// Opens all that it is given, and has two threads call each.
+const OPENER: &str = r#"
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdio.h>
+static long (*work[64])(void);
+static int count;
+static void *run(void *sum) { for (int i = 0; i < count; i++) *(long *)sum += work[i](); return 0; }
+int main(int argc, char **argv) {
+    long sum = 0;
+    for (; count < argc - 1; count++) {
+        void *library = dlopen(argv[count + 1], RTLD_NOW | RTLD_LOCAL);
+        if (!library) { puts(dlerror()); return 1; }
+        work[count] = (long (*)(void))dlsym(library, "work");
+    }
+    pthread_t thread;
+    pthread_create(&thread, 0, run, &sum);
+    pthread_join(thread, 0);
+    run(&sum);
+    return sum != 56L * count;
+}"#;
+
+fn compiled_by(compiler: &str, scratch: &TempDir, source: &str, options: &[&str]) -> PathBuf {
+    let (file, program) = (scratch.path().join("program.c"), scratch.path().join("program"));
+    std::fs::write(&file, source).unwrap();
+    let output = slimline().args([compiler, "-O2", "-o"]).args([&program, &file]).args(options).output().unwrap();
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    program
+}
+
+/// The dynamic linker keeps little room beside each thread's pointer: neither the runtime nor what it is linked with may need any.
+#[test]
+fn many_are_opened_and_large_ones() {
+    for compiler in ["cc", "gcc"] {
+        let [scratch, large] = [TempDir::new().unwrap(), TempDir::new().unwrap()];
+        let library = |directory: &TempDir, elements: &str| {
+            let options = ["-shared", "-fPIC", &format!("-DELEMENTS={elements}")];
+            compiled_by(compiler, directory, OPENED, &options)
+        };
+        let mut files = vec![library(&large, "1000000")];
+        let small = library(&scratch, "8");
+        for number in 0..20 {
+            let copy = scratch.path().join(format!("copy{number}.so"));
+            std::fs::copy(&small, &copy).unwrap();
+            files.push(copy);
+        }
+        let traced = compiled_by(compiler, &scratch, OPENER, &["-pthread", "-ldl"]);
+        let plain = scratch.path().join("plain");
+        let mut native = Command::new("cc");
+        native.arg(scratch.path().join("program.c")).args(["-pthread", "-ldl", "-o"]).arg(&plain);
+        assert!(native.status().unwrap().success());
+        for program in [traced, plain] {
+            let alone = Command::new(&program).args(&files).output().unwrap();
+            assert!(alone.status.success(), "{}: {}", program.display(), text(&alone.stdout));
+            let output = slimline()
+                .args(["trace", "--live", "--report", "-", "--format", "json", "--"])
+                .arg(&program)
+                .args(&files)
+                .output()
+                .unwrap();
+            assert!(output.status.success(), "{}", text(&output.stderr));
+            let report = report(&output);
+            let functions = report["functions"].as_array().unwrap();
+            // Each file's has a row.
+            let of = functions.iter().filter(|row| row["name"].as_str().is_some_and(|name| name.starts_with("sum_of")));
+            let sum = |key: &str| of.clone().map(|row| row[key].as_u64().unwrap()).sum::<u64>();
+            assert_eq!((sum("calls"), sum("stores")), (42, 42 * 8), "{}", report["functions"]);
+            assert_eq!(report["processes"][0]["threads"], 2);
+        }
+    }
+}
+
 struct Libraries {
     _directories: [TempDir; 2],
     files: [PathBuf; 2],

@@ -375,6 +375,11 @@ impl<'a> Unit<'a> {
             Allocator::AllocateInto { place, bytes } => {
                 (product([Some(bytes), None]), Given::StoredAt(ARGUMENTS[place as usize]))
             }
+            // Flang's alone.
+            Allocator::AllocateDescribed { .. } | Allocator::FreeDescribed { .. } => {
+                self.emitter.line(line.trim());
+                return;
+            }
         };
         self.allocation(name, allocator.kind(), resized, asked, given, line);
     }

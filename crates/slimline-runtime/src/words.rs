@@ -1,0 +1,54 @@
+//! Where a thread's two words are in a program that has no place for them: it is not instrumented, and shared objects are that it opens.
+//!
+//! What such an object would have beside each thread's pointer takes room of which the dynamic linker keeps less than two KiB for all that
+//! are opened; so would all of the object's own thread-local variables. But the C library keeps the values of a thread's first keys there, which
+//! are zeros at first as well: the value of the key by which we are told that a thread ends becomes the address of its state, and
+//! that of a second one its cursor.
+#![allow(unsafe_code)] // the C library's keys, and a look beside the thread's pointer
+
+use core::ffi::c_void;
+use core::ptr::{self, null};
+
+use crate::{kernel, process};
+
+/// Bytes above the thread's pointer that are the C library's, among which the values of keys are.
+const OWN_BYTES: usize = 2048;
+
+/// How far from each thread's pointer the cursor is, and the address of the state. None where the C library has them elsewhere.
+pub(crate) fn of_keys() -> Option<[usize; 2]> {
+    process::watch();
+    let state = process::key()?;
+    let mut cursor = 0;
+    // SAFETY: a plain function.
+    let result = unsafe { libc::pthread_key_create(&raw mut cursor, None) };
+    // When a thread ends values go in the order of their keys: the cursor must be there as long as the state is.
+    if result != 0 || cursor < state || cursor >= process::KEYS_WITHOUT_HEAP {
+        return None;
+    }
+    Some([place_of(cursor)?, place_of(state)?])
+}
+
+/// Where the value of a key is, which nobody else has.
+fn place_of(key: libc::pthread_key_t) -> Option<usize> {
+    // What nobody else has there; both must be at the same place.
+    let marks = [ptr::from_ref(&PLACE).cast(), ptr::from_ref(&PLACE).wrapping_byte_add(1).cast::<c_void>()];
+    let found = marks.map(|mark| {
+        // SAFETY: our own key, and a value that nobody follows.
+        let result = unsafe { libc::pthread_setspecific(key, mark) };
+        if result == 0 { place_of_value(mark.addr()) } else { None }
+    });
+    // SAFETY: as above.
+    unsafe { libc::pthread_setspecific(key, null()) };
+    match found {
+        [Some(one), other] if other == Some(one) => Some(one),
+        _ => None,
+    }
+}
+
+static PLACE: [u8; 2] = [0; 2];
+
+fn place_of_value(value: usize) -> Option<usize> {
+    let start = kernel::thread_pointer();
+    // SAFETY: the C library's description of the thread begins at its pointer, and is larger.
+    (0..OWN_BYTES).step_by(8).find(|offset| unsafe { ((start + offset) as *const usize).read_volatile() } == value)
+}
