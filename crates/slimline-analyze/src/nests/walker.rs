@@ -57,7 +57,11 @@ impl Walker {
     fn of_copies(copies: &[Self]) -> Option<Self> {
         let starts: Vec<u64> = copies.iter().map(|copy| copy.walk.start).collect();
         let first = copies.first()?;
-        let inner_bytes = spacing(first.walk.inner_bytes, &starts)?;
+        let inner_bytes = match first.walk.inner_bytes {
+            // What each step stores to the same place.
+            0 => (starts.len() > 1 && starts.iter().all(|start| start == &starts[0])).then_some(0)?,
+            stride => spacing(stride, &starts)?,
+        };
         let sum = |of: fn(&Walk) -> u64| copies.iter().map(|copy| of(&copy.walk)).sum();
         let walk = Walk {
             inner_bytes,
@@ -127,9 +131,14 @@ impl Walker {
         match self.is_line {
             true => Steps::of_line(own.accesses == of_leading.accesses, self.apart, of_leading.passes),
             false => {
-                let shape = |of: &Walk| (of.accesses, of.runs, of.passes);
+                let shape = |of: &Walk| (of.accesses, of.runs);
                 let is_whole = self.apart == 0 && shape(own) == shape(of_leading);
-                if is_whole { Steps::Passes(own.moved) } else { Steps::Mostly }
+                match is_whole {
+                    true if own.passes == of_leading.passes => Steps::Passes(own.moved),
+                    // One place each time around, which goes on from one time through the loops to the next.
+                    true if own.inner_bytes == 0 && own.passes == 1 => Steps::Line,
+                    _ => Steps::Mostly,
+                }
             }
         }
     }

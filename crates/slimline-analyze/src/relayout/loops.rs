@@ -21,7 +21,7 @@ use slimline_simulate::machine::{Machine, MachineError};
 pub use self::dependence::Dependence;
 pub use self::measuring::{MeasuredNest, Measuring, OtherKey};
 pub use self::replay::Cost;
-use self::replay::Replays;
+use self::replay::{Left, Replays};
 use self::source::{Bound, LoopPair};
 use super::{Taken, TimeRatio, WORTH_IT, best};
 use crate::nests::walker::{Walkers, once_around};
@@ -194,6 +194,8 @@ pub enum Withheld {
 pub struct TriedOrder {
     /// Which.
     pub order: Order,
+    /// Elements of the vectors that a compiler makes of the inner loop then; 1 where it makes none.
+    pub lanes: u64,
     /// What the program takes with this change alone.
     pub taken: Taken,
     /// The same by what it takes as it is.
@@ -270,26 +272,32 @@ impl Measured<'_> {
         (pair, origins): (Option<&LoopPair>, &Origins),
     ) -> Result<JudgedLoops, MachineError> {
         let of = &self.found.loops[loops];
-        // By order: what it takes less.
-        let mut saved: Vec<(Order, Cost)> = Vec::new();
+        // By order: vectors, and what it takes less.
+        let mut saved: Vec<(Order, u64, Cost)> = Vec::new();
         let mut is_replayed = false;
         let mut replays = Replays::of(machine);
         for &number in &of.nests {
             let (nest, measured) = (&self.found.nests[number], &self.nests[number]);
-            for (order, left) in replays.in_other_orders(nest, measured)?.into_iter().flatten() {
+            let may_be_vectors = measured.are_others_around(nest) && pair.is_none_or(|pair| !pair.has_calls_inside);
+            for Left { order, lanes, cost } in
+                replays.in_other_orders(nest, measured, may_be_vectors)?.into_iter().flatten()
+            {
                 is_replayed = true;
-                let less = measured.cost.less(&left);
-                match saved.iter_mut().find(|(known, _)| *known == order) {
-                    Some((_, sum)) => sum.add(&less),
-                    None => saved.push((order, less)),
+                let less = measured.cost.less(&cost);
+                match saved.iter_mut().find(|(known, ..)| *known == order) {
+                    Some((_, fewest, sum)) => {
+                        *fewest = lanes.min(*fewest);
+                        sum.add(&less);
+                    }
+                    None => saved.push((order, lanes, less)),
                 }
             }
         }
         let tried: Vec<TriedOrder> = saved
             .into_iter()
-            .map(|(order, less)| {
+            .map(|(order, lanes, less)| {
                 let taken = less.taken_from(&self.before);
-                TriedOrder { order, taken, ratio: TimeRatio::of(&taken, &self.before) }
+                TriedOrder { order, lanes, taken, ratio: TimeRatio::of(&taken, &self.before) }
             })
             .collect();
         let ratios: Vec<TimeRatio> = tried.iter().map(|tried| tried.ratio).collect();
@@ -368,18 +376,18 @@ mod tests {
         access(key, address, AccessKind::Load)
     }
 
-    /// Key by key a line and data of its own.
-    fn origins(keys: u32) -> Origins {
+    /// Key by key a line, with data of its own.
+    fn origins(lines: &[u32]) -> Origins {
         let mut names = Names::default();
-        let origin = |key: u32| Origin {
-            data: key,
-            line: names.number(&format!("a.c:{key}")),
+        let origin = |&line: &u32| Origin {
+            data: line,
+            line: names.number(&format!("a.c:{line}")),
             column: 1,
             accesses: 1,
             ..Origin::default()
         };
-        let all = (0..keys).map(origin).collect();
-        Origins::new(all, vec![Data::default(); keys as usize], names, vec![Thread { process: 0, tid: 1 }])
+        let all = lines.iter().map(origin).collect();
+        Origins::new(all, vec![Data::default(); lines.len()], names, vec![Thread { process: 0, tid: 1 }])
     }
 
     fn judged(accesses: &[Access]) -> Vec<JudgedLoops> {
@@ -388,7 +396,11 @@ mod tests {
 
     fn judged_as_written(accesses: &[Access], pair: Option<&LoopPair>) -> Vec<JudgedLoops> {
         let keys = accesses.iter().map(|access| access.key).max().unwrap() + 1;
-        let origins = origins(keys);
+        judged_of((accesses, &(0..keys).collect::<Vec<_>>()), pair)
+    }
+
+    fn judged_of((accesses, lines): (&[Access], &[u32]), pair: Option<&LoopPair>) -> Vec<JudgedLoops> {
+        let origins = origins(lines);
         let mut walks = KeyWalks::default();
         let mut extents = Extents::handing_on(&mut walks);
         extents.take(accesses);
@@ -434,6 +446,44 @@ mod tests {
         let [loops] = &judged(&both)[..] else { panic!() };
         assert!(loops.share < 0.9 && loops.tried[0].ratio.expected > then.ratio.expected, "{loops:?}");
         assert_eq!(loops.tried[0].taken.memory_lines, 17);
+    }
+
+    /// `x[j] += a[i][j]`, the inner loop by i, whose compiler does not know that x is not a: x is stored in each step, at two places of code by turns.
+    fn summed(passes: u64) -> Vec<Access> {
+        let at = |column: u64| (1 << 20) + column * 8;
+        let steps = |column: u64| {
+            let step = move |row: u64| {
+                let stored = access(2 + (row % 2) as u32, at(column), AccessKind::Store);
+                [load(1, row * 128 + column % 16 * 8), stored]
+            };
+            [load(0, at(column))].into_iter().chain((0..8).flat_map(step))
+        };
+        (0..16 * passes).flat_map(steps).collect()
+    }
+
+    #[test]
+    fn sums_are_in_memory_and_taken_by_vectors_in_the_exchanged_order() {
+        let judged = |passes: u64| {
+            let found = judged_of((&summed(passes), &[2, 1, 2, 2]), None);
+            let [loops] = &found[..] else { panic!("{found:?}") };
+            assert_eq!((loops.accesses, loops.withheld.clone()), (272 * passes, None), "{loops:?}");
+            *loops.advised().unwrap()
+        };
+        // By rows, two columns at a time: an access of the matrix and one of both sums.
+        let by_two = |of: Access| Access { bytes: 16, ..of };
+        let step = |(row, column): (u64, u64)| {
+            [load(0, row * 128 + column * 16), access(1, (1 << 20) + column * 16, AccessKind::Modify)].map(by_two)
+        };
+        let exchanged: Vec<Access> =
+            (0..8).flat_map(|row| (0..8).map(move |column| (row, column))).flat_map(step).collect();
+        let (advised, exchanged) = (judged(1), taken(&exchanged));
+        assert_eq!((advised.order, advised.lanes), (Order::Exchanged, 2));
+        // The replay of the nest as it is loads a sum behind the first step, not in front of it, where it waits for the matrix.
+        let off = advised.taken.times.expected / exchanged.times.expected - 1.0;
+        assert!(off.abs() < 1e-3, "{advised:?} {exchanged:?}");
+        assert_eq!(advised.taken.memory_lines, 18);
+        // Sums of other columns each time through the loops, one behind the other: no pass of these is seen.
+        assert_eq!(judged(2).lanes, 2);
     }
 
     /// Rows of 512 bytes, 64 of them, written by rows and read by columns.
@@ -548,7 +598,7 @@ mod tests {
             (0..16).flat_map(|column| (0..8).map(move |row| load(0, row * 128 + column * 8)).chain(called(column)));
         let mut all: Vec<Access> = all.collect();
         assert!(judged(&all).iter().all(|loops| loops.chosen.is_none()));
-        let origins = origins(2);
+        let origins = origins(&[0, 1]);
         let mut walks = KeyWalks::default();
         walks.take(&all);
         let found = find(&walks.finish(), 64, &origins);

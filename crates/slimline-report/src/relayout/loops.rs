@@ -86,6 +86,8 @@ pub struct TriedOrderRow {
     pub change: &'static str,
     /// Steps of each side of a tile.
     pub tile: Option<u64>,
+    /// Elements of the vectors that a compiler is taken to make of the inner loop then; 1 where it makes none.
+    pub lanes: u64,
     /// Run time by that of the program as it is.
     pub time_ratio: f64,
 }
@@ -99,7 +101,7 @@ impl TriedOrderRow {
     fn of(tried: &TriedOrder) -> Self {
         let tile = tile_of(tried.order);
         let change = if tile.is_some() { "tile" } else { "interchange" };
-        Self { change, tile, time_ratio: tried.ratio.expected }
+        Self { change, tile, lanes: tried.lanes, time_ratio: tried.ratio.expected }
     }
 
     /// What it is, in words.
@@ -152,7 +154,7 @@ impl LoopFacts<'_> {
                 order: TriedOrderRow::of(tried),
                 title: place.title(tried.order),
                 predicted: PredictedRow::of(&tried.taken, before),
-                cautions: self.cautions((nest, measured), source, is_in_windows),
+                cautions: self.cautions((nest, measured), source, (tried.lanes, is_in_windows)),
                 code: heads.map(|heads| nested(&heads)),
                 how: self.how(nest, tried.order),
             }
@@ -161,7 +163,7 @@ impl LoopFacts<'_> {
             reason: advice.is_none().then(|| self.reason(judged)),
             at,
             function,
-            loop_lines: source.pair.as_ref().map(|pair| pair.lines),
+            loop_lines: source.pair.as_ref().and_then(|pair| pair.lines),
             inner_times: nest.times.inner,
             outer_times: nest.times.outer,
             share: judged.share,
@@ -212,7 +214,7 @@ impl LoopFacts<'_> {
         &self,
         (nest, measured): (&Nest, &MeasuredNest),
         source: &LoopSource,
-        is_in_windows: bool,
+        (lanes, is_in_windows): (u64, bool),
     ) -> Vec<String> {
         let stored = |turn| {
             let of_it = nest.streams.iter().filter(move |of| of.stream.kind.stores() && of.stream.turn == turn);
@@ -235,6 +237,11 @@ impl LoopFacts<'_> {
                 names.into_iter().take(MOST_NAMES).collect::<Vec<_>>().join(", ")
             ));
         }
+        if lanes > 1 {
+            cautions.push(format!(
+                "a compiler is taken to make vectors of {lanes} elements of the inner loop then, as -O2 does"
+            ));
+        }
         if is_in_windows {
             cautions.push("what else runs in them was looked at in windows over the run only".to_owned());
         }
@@ -249,7 +256,7 @@ impl LoopFacts<'_> {
                 "what is stored once for each time around the outer loop ({sums}) must then be set before the loops and added to in memory, as the replay has it"
             ));
         }
-        if source.pair.as_ref().is_some_and(|pair| !pair.is_perfect) {
+        if source.pair.as_ref().is_some_and(|pair| pair.lines.is_some() && !pair.is_perfect) {
             cautions.push("what stands in the outer loop beside the inner one must go in front of both, into the inner one, or behind both".to_owned());
         }
         if !source.relaid.is_empty() {
@@ -349,8 +356,8 @@ impl Place<'_> {
     fn title(&self, order: Order) -> String {
         let file = |path: &str| path.rsplit('/').next().unwrap_or_default().to_owned();
         let of = self.function.map_or_else(String::new, |function| format!(" of {function}"));
-        let loops = match (self.at, self.pair) {
-            (Some(at), Some(LoopPair { lines: [outer, inner], .. })) => {
+        let loops = match (self.at, self.pair.and_then(|pair| pair.lines)) {
+            (Some(at), Some([outer, inner])) => {
                 let file = file(at.rsplit_once(':').map_or(at, |(file, _)| file));
                 match outer == inner {
                     true => format!("the loops{of} at {file}:{outer}"),
@@ -402,7 +409,7 @@ mod tests {
         });
         let origins = Origins::new(keys.to_vec(), vec![Data::default()], names, Vec::new());
         let ratio = TimeRatio { low: 0.5, expected: 0.5, high: 0.5 };
-        let tried = vec![TriedOrder { order: Order::Exchanged, taken: Taken::default(), ratio }];
+        let tried = vec![TriedOrder { order: Order::Exchanged, lanes: 2, taken: Taken::default(), ratio }];
         let chosen = withheld.is_none().then_some(0);
         let judged = JudgedLoops { loops: 0, nest: 0, share: 0.5, accesses: 95, tried, chosen, withheld };
         let judged = [(judged, source)];
@@ -424,6 +431,7 @@ mod tests {
         );
         assert!(told.contains("a count, a hash or a place in an output"), "{told}");
         assert!(told.contains("functions or macros are called") && told.contains("in windows"), "{told}");
+        assert!(told.contains("vectors of 2 elements"), "{told}");
         let told = cautions(LoopSource::default(), false);
         assert!(told.contains("without a break or a return") && !told.contains("in windows"), "{told}");
     }

@@ -131,6 +131,89 @@ pub fn accesses(streams: &[Stream], times: Times, order: Order, mut access: impl
     });
 }
 
+/// Bytes of a vector: what each 64-bit x86 and ARM has, and compilers use unless they are told of more.
+const VECTOR_BYTES: u32 = 16;
+
+/// A nest's instructions, as a compiler makes them of the source in some order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Instructions {
+    /// They.
+    pub streams: Vec<Stream>,
+    /// How often each loop goes around.
+    pub times: Times,
+    /// Steps of the nest as it is that each of these takes: elements of a vector.
+    pub lanes: u64,
+}
+
+impl Instructions {
+    /// In this order, of those that there are now. The exchanged loop becomes one of vectors where it can (`may_be_vectors` says what addresses do not).
+    pub fn of(streams: &[Stream], times: Times, order: Order, may_be_vectors: bool) -> Self {
+        let scalar = |streams: &[Stream]| Self { streams: streams.to_vec(), times, lanes: 1 };
+        match order {
+            Order::Now => scalar(streams),
+            Order::Tiled(_) => scalar(&sums_in_memory(streams)),
+            Order::Exchanged => {
+                let streams = sums_in_memory(streams);
+                let vectors = if may_be_vectors { by_vectors(&streams, times) } else { None };
+                vectors.unwrap_or_else(|| scalar(&streams))
+            }
+        }
+    }
+}
+
+/// A sum that is loaded before the inner loop and stored in it or behind it is one place that is changed, in each step that is not in the same loop as
+/// the one before.
+fn sums_in_memory(streams: &[Stream]) -> Vec<Stream> {
+    let place = |of: &Stream| (of.start, of.inner_bytes, of.outer_bytes, of.bytes);
+    let is_sum = |of: &Stream| of.inner_bytes == 0 && of.outer_bytes != 0;
+    let of_place = |one: &Stream, stores: bool| {
+        let is_one = |other: &&Stream| place(other) == place(one) && other.kind.stores() == stores;
+        is_sum(one).then(|| streams.iter().find(is_one)).flatten()
+    };
+    let changed = |of: &Stream| match of.kind.stores() {
+        true if of_place(of, false).is_some_and(|load| load.turn == Turn::Outer) => {
+            Some(Stream { kind: AccessKind::Modify, ..*of })
+        }
+        false if of.turn == Turn::Outer && of_place(of, true).is_some() => None,
+        _ => Some(*of),
+    };
+    streams.iter().filter_map(changed).collect()
+}
+
+/// The exchanged loops, where a compiler can make vectors of the one that is inside then: each instruction goes on by what it accesses there, or loads
+/// what stays where it is, which a register holds then; what one step stores is in no other one's way. None where it can't, and where nothing is stored: what
+/// registers sum up keeps its order in floating point.
+fn by_vectors(streams: &[Stream], times: Times) -> Option<Instructions> {
+    let widest = streams.iter().map(|of| of.bytes).max().filter(|&bytes| bytes > 0)?;
+    let lanes = u64::from(VECTOR_BYTES / widest);
+    let is_held = |of: &Stream| of.outer_bytes == 0 && !of.kind.stores();
+    let is_vector = |of: &Stream| of.outer_bytes == i64::from(of.bytes);
+    if lanes < 2 || times.outer < lanes || !streams.iter().all(|of| is_held(of) || is_vector(of)) {
+        return None;
+    }
+    // The first time around.
+    let reach = |of: &Stream| {
+        let walked = u64::from(of.bytes) * if is_held(of) { 1 } else { times.outer };
+        of.start..of.start.saturating_add(walked)
+    };
+    let is_in_way = |store: &Stream, other: &Stream| {
+        let (own, others) = (reach(store), reach(other));
+        store.start != other.start && own.start < others.end && others.start < own.end
+    };
+    let mut stores = streams.iter().filter(|of| of.kind.stores()).peekable();
+    stores.peek()?;
+    if stores.any(|store| streams.iter().any(|other| is_in_way(store, other))) {
+        return None;
+    }
+    let vector = |of: &Stream| Stream {
+        outer_bytes: of.outer_bytes.saturating_mul(lanes.cast_signed()),
+        bytes: of.bytes.saturating_mul(lanes as u32),
+        ..*of
+    };
+    let streams = streams.iter().filter(|of| !is_held(of)).map(vector).collect();
+    Some(Instructions { streams, times: Times { outer: times.outer / lanes, ..times }, lanes })
+}
+
 /// Mean cycles of an access of each stream; of one that is executed [once for each time around the outer loop](Turn::Outer) for each step.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Cycles {
@@ -275,6 +358,45 @@ mod tests {
         let both = [(64, AccessKind::Modify), (72, AccessKind::Modify)];
         assert_eq!(run(Order::Exchanged), both.repeat(4));
         assert_eq!(run(Order::Tiled(2)), both.repeat(2));
+    }
+
+    #[test]
+    fn a_product_is_made_of_vectors_once_its_loops_are_exchanged() {
+        // `c[j] += a[k] * b[k][j]`, the inner loop by k: c lies in a register meanwhile, and is loaded before and stored behind.
+        let load =
+            Stream { start: 0, inner_bytes: 128, outer_bytes: 8, bytes: 8, kind: AccessKind::Load, turn: Turn::Inner };
+        let a = Stream { start: 4096, inner_bytes: 8, outer_bytes: 0, ..load };
+        let c = Stream { start: 8192, inner_bytes: 0, outer_bytes: 8, turn: Turn::Outer, ..load };
+        let stored = Stream { kind: AccessKind::Store, ..c };
+        let times = Times { inner: 8, outer: 17 };
+        let made = |streams: &[Stream], order| Instructions::of(streams, times, order, true);
+        let all = [load, a, c, stored];
+        let vector = |of: Stream| Stream { outer_bytes: 16, bytes: 16, ..of };
+        let modified = Stream { kind: AccessKind::Modify, ..c };
+        let expected = Instructions {
+            streams: vec![vector(load), vector(modified)],
+            times: Times { inner: 8, outer: 8 },
+            lanes: 2,
+        };
+        assert_eq!(made(&all, Order::Exchanged), expected);
+        let scalar = |streams: &[Stream]| Instructions { streams: streams.to_vec(), times, lanes: 1 };
+        assert_eq!(made(&all, Order::Now), scalar(&all));
+        assert_eq!(made(&all, Order::Tiled(4)), scalar(&[load, a, modified]));
+        assert_eq!(Instructions::of(&all, times, Order::Exchanged, false), scalar(&[load, a, modified]));
+        // A store in each step, as the compiler does not know that it is not what it loads next.
+        let each = Stream { turn: Turn::Inner, ..stored };
+        assert_eq!(made(&[c, each], Order::Exchanged).streams, [vector(Stream { turn: Turn::Inner, ..modified })]);
+        // A sum of all in a register; one for each row; what walks otherwise; what the step before stored.
+        let before = Stream { start: 0, outer_bytes: 8, ..stored };
+        let above = Stream { start: 8, ..load };
+        for alone in [
+            vec![load],
+            vec![Stream { inner_bytes: 8, outer_bytes: 0, ..stored }],
+            vec![Stream { outer_bytes: 16, ..load }, stored],
+            vec![above, before],
+        ] {
+            assert_eq!(made(&alone, Order::Exchanged).lanes, 1, "{alone:?}");
+        }
     }
 
     proptest! {

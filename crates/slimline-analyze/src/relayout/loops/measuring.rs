@@ -13,6 +13,8 @@ use crate::relayout::Taken;
 const MOST_BETWEEN: usize = 1024;
 /// Other keys of a nest that are told apart.
 const MOST_KEYS: usize = 256;
+/// Other accesses for each time around the outer loop that may be of that alone.
+const MOST_AROUND: u64 = 4;
 /// What comes more often than once for each time through a nest, and by this part of that, is in it: how often it was gone through is a mean.
 const MORE_OFTEN: f64 = 1.1;
 
@@ -74,10 +76,20 @@ impl MeasuredNest {
         self.has_more_keys || self.given_up as f64 > between
     }
 
+    /// Accesses in it that are no walk's.
+    fn others(&self) -> u64 {
+        self.others.iter().map(|other| other.count).sum()
+    }
+
     /// Part of the accesses in it that are no walk's.
     pub fn others_part(&self) -> f64 {
-        let others: u64 = self.others.iter().map(|other| other.count).sum();
+        let others = self.others();
         others as f64 / (others + self.accesses).max(1) as f64
+    }
+
+    /// Whether these are so few that they come with the outer loop, not with steps of the inner one.
+    pub(super) fn are_others_around(&self, nest: &Nest) -> bool {
+        self.others() <= MOST_AROUND * self.steps / nest.times.inner.max(1)
     }
 }
 

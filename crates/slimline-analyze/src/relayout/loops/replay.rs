@@ -1,7 +1,7 @@
 //! What a nest takes in other orders.
 
 use slimline_simulate::access::{Access, Consumer as _};
-use slimline_simulate::locality::exchange::{self, Order, Stream, Times as Around, Turn};
+use slimline_simulate::locality::exchange::{self, Instructions, Order, Stream, Times as Around, Turn};
 use slimline_simulate::machine::{Machine, MachineError};
 use slimline_simulate::relaid::structure_key;
 use slimline_simulate::simulation::{Options, Simulation};
@@ -76,9 +76,10 @@ struct Passes {
 }
 
 impl Passes {
-    fn of(machine: &Machine, streams: &[Stream], times: Around, order: Order) -> Result<Self, MachineError> {
+    fn of(machine: &Machine, instructions: &Instructions, order: Order) -> Result<Self, MachineError> {
+        let Instructions { streams, times, lanes } = instructions;
         let around = times.cut_short(streams.len(), order);
-        let steps = (around.inner * around.outer) as f64;
+        let steps = (around.inner * around.outer * lanes) as f64;
         // Pages are there: in whichever order, each is a fault once.
         let simulation = Simulation::new(machine, &Options::default())?;
         let mut waiting = Waiting::new(simulation).without_faults().by_key();
@@ -125,8 +126,19 @@ pub(super) struct Replays<'a> {
 struct Replay {
     streams: Vec<Stream>,
     times: Around,
-    /// As it is first.
-    orders: Vec<(Order, Passes)>,
+    may_be_vectors: bool,
+    /// As it is first; with the elements of vectors.
+    orders: Vec<(Order, u64, Passes)>,
+}
+
+/// What is left in another order of what a nest takes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Left {
+    pub(super) order: Order,
+    /// Elements of the vectors that the inner loop goes by then.
+    pub(super) lanes: u64,
+    /// Parts of what it takes now.
+    pub(super) cost: Cost,
 }
 
 impl<'a> Replays<'a> {
@@ -135,7 +147,8 @@ impl<'a> Replays<'a> {
         Self { machine, known: Vec::new() }
     }
 
-    /// For each order that may be better: which part of what a nest takes is left. None where its replay as it is does not take what was measured.
+    /// For each order that may be better: which part of what a nest takes is left, with vectors where these can be and, of what addresses do not tell, may be. None
+    /// where its replay as it is does not take what was measured.
     ///
     /// # Errors
     /// The machine is none.
@@ -143,12 +156,13 @@ impl<'a> Replays<'a> {
         &mut self,
         nest: &Nest,
         measured: &MeasuredNest,
-    ) -> Result<Option<Vec<(Order, Cost)>>, MachineError> {
+        may_be_vectors: bool,
+    ) -> Result<Option<Vec<Left>>, MachineError> {
         if measured.steps == 0 {
             return Ok(None);
         }
-        let number = self.number_of(nest)?;
-        let Some(((_, now), others)) = self.known[number].orders.split_first() else { return Ok(None) };
+        let number = self.number_of(nest, may_be_vectors)?;
+        let Some(((.., now), others)) = self.known[number].orders.split_first() else { return Ok(None) };
         let observed = measured.cost.times.expected / measured.steps as f64;
         let part = part_cold(observed, now.cold.times.expected, now.warm.times.expected);
         let now = now.mixed(part);
@@ -156,17 +170,24 @@ impl<'a> Replays<'a> {
             return Ok(None);
         }
         // What there was none of stays none.
-        let left = |then: Cost| then.with(&now, |then, now| if now > 0.0 { then / now } else { 1.0 });
-        Ok(Some(others.iter().map(|(order, then)| (*order, left(then.mixed(part)))).collect()))
+        let part_of = |then: Cost| then.with(&now, |then, now| if now > 0.0 { then / now } else { 1.0 });
+        let left = |(order, lanes, then): &(Order, u64, Passes)| Left {
+            order: *order,
+            lanes: *lanes,
+            cost: part_of(then.mixed(part)),
+        };
+        Ok(Some(others.iter().map(left).collect()))
     }
 
     /// Which of those that are known.
-    fn number_of(&mut self, nest: &Nest) -> Result<usize, MachineError> {
+    fn number_of(&mut self, nest: &Nest, may_be_vectors: bool) -> Result<usize, MachineError> {
         // Wherever they begin.
         let alike = |a: &Stream, b: &Stream| Stream { start: 0, ..*a } == Stream { start: 0, ..*b };
         let is_nest = |known: &Replay| {
-            let is_same = known.streams.len() == nest.streams.len() && known.times == nest.times;
-            is_same && known.streams.iter().zip(&nest.streams).all(|(known, of)| alike(known, &of.stream))
+            let is_as_long = known.streams.len() == nest.streams.len() && known.times == nest.times;
+            is_as_long
+                && known.may_be_vectors == may_be_vectors
+                && known.streams.iter().zip(&nest.streams).all(|(known, of)| alike(known, &of.stream))
         };
         if let Some(number) = self.known.iter().position(is_nest) {
             return Ok(number);
@@ -178,9 +199,12 @@ impl<'a> Replays<'a> {
         let has_other_way = streams.iter().any(|stream| is_against_exchanged(stream, line_bytes));
         let tiles = TILES.into_iter().filter(|tile| has_other_way && tile * 2 <= shorter).map(Order::Tiled);
         let orders = [Order::Now, Order::Exchanged].into_iter().chain(tiles);
-        let passes = orders.map(|order| Ok((order, Passes::of(self.machine, &streams, nest.times, order)?)));
+        let passes = orders.map(|order| {
+            let instructions = Instructions::of(&streams, nest.times, order, may_be_vectors);
+            Ok((order, instructions.lanes, Passes::of(self.machine, &instructions, order)?))
+        });
         let orders = passes.collect::<Result<_, MachineError>>()?;
-        self.known.push(Replay { streams, times: nest.times, orders });
+        self.known.push(Replay { streams, times: nest.times, may_be_vectors, orders });
         Ok(self.known.len() - 1)
     }
 }
@@ -207,7 +231,7 @@ mod tests {
             Nest { streams: vec![of], leading: 0, times, most: times }
         };
         let mut replays = Replays::of(&machine);
-        let numbers = [nest(0, 8), nest(1 << 20, 8), nest(0, 9)].map(|nest| replays.number_of(&nest).unwrap());
+        let numbers = [nest(0, 8), nest(1 << 20, 8), nest(0, 9)].map(|nest| replays.number_of(&nest, true).unwrap());
         assert_eq!((numbers, replays.known.len()), ([0, 0, 1], 2));
     }
 }

@@ -20,18 +20,21 @@ struct ForLoop {
 /// Two loops, of which the inner one is in the outer one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LoopPair {
-    /// Lines of the outer and of the inner one's `for`, from 1.
-    pub lines: [u32; 2],
+    /// Lines of the outer and of the inner one's `for`, from 1. None where the line's place is told by a loop around them, too: then the nest may be of that
+    /// one, where an inner one goes around a few times.
+    pub lines: Option<[u32; 2]>,
     /// Their heads, `for (…)`, in that order.
     pub heads: [String; 2],
     /// The inner loop is all that the outer one has.
     pub is_perfect: bool,
-    /// Lines of all of the outer one, from 1.
+    /// Lines of all of the outer one, from 1, or of the outermost one that tells the line's place.
     pub reach: Range<u32>,
-    /// What binds their steps to their order.
+    /// What binds steps of these to their order.
     pub bound: Option<Bound>,
     /// Functions or macros are called in them.
     pub has_calls: bool,
+    /// The same of the inner loop alone, of which a compiler makes no vectors then.
+    pub has_calls_inside: bool,
     /// Variables for tiles of the outer and of the inner loop, of which the file has none.
     tiles: [String; 2],
 }
@@ -46,8 +49,7 @@ pub enum Bound {
 }
 
 /// The two innermost loops around a line of a source, from 1. None where there are no two of them, each with its head on one line; where
-/// the line does not tell both variables, or that of another loop around them, too: then its place is told by something else than these; or where there
-/// is a loop of another kind.
+/// the line does not tell both variables: then its place is told by something else than these; or where there is a loop of another kind.
 pub fn around(source: &str, line: u32) -> Option<LoopPair> {
     let code = blanked(source);
     let start = line_start(&code, line)?;
@@ -69,8 +71,11 @@ pub fn around(source: &str, line: u32) -> Option<LoopPair> {
         // `for (auto &row : rows)`
         None => words(code[of.head.clone()].split([';', ':']).next().unwrap_or_default()).any(is_on_line),
     };
-    let body = outer.head.end..outer.end;
-    if farther.iter().any(names_farther) || words(&code[body.clone()]).any(|word| ["while", "do"].contains(&word)) {
+    let outermost = farther.iter().copied().rfind(names_farther);
+    // All that may be of the nest is read.
+    let all_of = outermost.unwrap_or(outer);
+    let body = all_of.head.end..all_of.end;
+    if words(&code[body.clone()]).any(|word| ["while", "do"].contains(&word)) {
         return None;
     }
     let is_empty = |range: Range<usize>| code[range].chars().all(|at| at.is_whitespace() || "{}".contains(at));
@@ -82,20 +87,24 @@ pub fn around(source: &str, line: u32) -> Option<LoopPair> {
         steps[of.head.clone()].iter_mut().filter(|at| **at != b'\n').for_each(|at| *at = b' ');
     }
     let steps = String::from_utf8(steps).ok()?;
-    let outside = || [outer.head.end..inner.head.start, inner.end..outer.end];
+    let outside = || [body.start..inner.head.start, inner.end..body.end];
     let has_word = |range: Range<usize>, word: &str| words(&steps[range]).any(|at| at == word);
     let leaves = ["break", "return", "goto", "throw"].into_iter().find(|word| has_word(body.clone(), word));
     let goes_on = || outside().into_iter().any(|range| has_word(range, "continue")).then_some("continue");
     let variables = [&heads[0], &heads[1]].map(|head| beginning(head).map_or("", |(_, variable, _)| variable));
     // `i < n && !found`
-    let ends = || heads.iter().any(|head| head.contains("&&") || head.contains("||")).then_some("&&");
+    let ends = || {
+        let mut read = all.iter().filter(|of| all_of.head.start <= of.head.start && of.end <= all_of.end);
+        read.any(|of| code[of.head.clone()].contains("&&") || code[of.head.clone()].contains("||")).then_some("&&")
+    };
     let carried = || carried::of(&steps[body.clone()], &steps[inner.head.end..inner.end]);
     Some(LoopPair {
-        lines: [line_at(outer.head.start), line_at(inner.head.start)],
+        lines: outermost.is_none().then(|| [line_at(outer.head.start), line_at(inner.head.start)]),
         is_perfect,
-        reach: line_at(outer.head.start)..line_at(outer.end.saturating_sub(1)) + 1,
+        reach: line_at(all_of.head.start)..line_at(all_of.end.saturating_sub(1)) + 1,
         bound: leaves.or_else(goes_on).or_else(ends).map(Bound::Leaves).or_else(|| carried().map(Bound::Carried)),
         has_calls: has_calls(&steps[body.clone()]),
+        has_calls_inside: has_calls(&steps[inner.head.end..inner.end]),
         tiles: variables.map(|variable| tile_variable(variable, &code)),
         heads,
     })
@@ -120,9 +129,10 @@ fn tile_variable(variable: &str, code: &str) -> String {
 }
 
 impl LoopPair {
-    /// Heads in another order, outermost first. None where the loops are not written so that it is known how: each must count a variable of its own
+    /// Heads in another order, outermost first. None where it is not known which loops these are, or how they are written: each must count a variable of its own
     /// up from a value to a limit, neither of which is of the other; for tiles by one.
     pub fn reordered(&self, order: Order) -> Option<Vec<String>> {
+        self.lines?;
         let [outer, inner] = &self.heads;
         let heads = [Head::of(outer)?, Head::of(inner)?];
         let is_of_other = |own: &Head<'_>, other: &Head<'_>| {
@@ -383,10 +393,10 @@ double sums(int n, double *a, double *out)
     #[test]
     fn two_loops_are_found_around_a_line() {
         let found = pair(8);
-        assert_eq!((found.lines, found.is_perfect), ([6, 7], true));
+        assert_eq!((found.lines, found.is_perfect), (Some([6, 7]), true));
         assert_eq!(found.heads, ["for (int i = 0; i < n; i++)", "for (int j = 0; j < n; j++)"]);
         let sums = pair(16);
-        assert_eq!((sums.lines, sums.is_perfect), ([14, 16], false));
+        assert_eq!((sums.lines, sums.is_perfect), (Some([14, 16]), false));
         // Of the line of the sum alone there is one loop.
         assert_eq!(around(TRANSPOSE, 17), None);
         assert_eq!([2, 10, 999, 0].map(|line| around(TRANSPOSE, line)), [const { None }; 4]);
@@ -415,26 +425,34 @@ double sums(int n, double *a, double *out)
         let found = "for (int i = 0; i < n && !found; i++)\nfor (int j = 0; j < n; j++)\nfound = a[j][i] == 3;\n";
         assert_eq!(around(found, 3).unwrap().bound, Some(Bound::Leaves("&&")));
         assert_eq!(bound("out[k++] = a[i][j];"), Some(Bound::Carried("k".to_owned())));
-        let calls = |statement: &str| within(statement).unwrap().has_calls;
+        let calls = |statement: &str| within(statement).unwrap().has_calls_inside;
         assert_eq!([calls("b[j][i] = f(a[i][j]);"), calls("if ((a[i][j]) > 0) b[j][i] = (a[i][j]);")], [true, false]);
+        let beside =
+            "for (int i = 0; i < n; i++) {\nx[i] = ZERO(0);\nfor (int j = 0; j < n; j++)\nx[i] += a[j][i];\n}\n";
+        assert_eq!(around(beside, 4).map(|pair| (pair.has_calls, pair.has_calls_inside)), Some((true, false)));
         assert_eq!(within("b[j][i] = a[i][j];").unwrap().reach, 1..5);
     }
 
     #[test]
-    fn the_line_must_be_of_these_two_loops_alone() {
+    fn of_three_loops_all_is_read_and_none_is_named() {
         let product = |line: &str| {
-            around(
-                &format!(
-                    "for (int i = 0; i < n; i++)\n for (int j = 0; j < n; j++)\n  for (int k = 0; k < n; k++)\n   {line}\n"
-                ),
-                4,
-            )
+            let source = format!(
+                "for (int i = 0; i < n; i++) {{\n for (int j = 0; j < n; j++)\n  for (int k = 0; k < n; k++)\n   {line}\n p += n;\n}}\n"
+            );
+            around(&source, 4).unwrap()
         };
-        assert_eq!(product("c[i][j] += a[i][k] * b[k][j];"), None);
-        assert_eq!(product("d[j][k] = b[k][j];").map(|pair| pair.lines), Some([2, 3]));
+        let found = product("c[i][j] += p[k] * b[k][j];");
+        assert_eq!((found.lines, found.reordered(Order::Exchanged), found.reach), (None, None, 1..7));
+        assert_eq!(found.bound, Some(Bound::Carried("p".to_owned())));
+        // Of the two innermost ones alone.
+        let found = product("d[j][k] = b[k][j];");
+        assert_eq!((found.lines, found.bound, found.reach), (Some([2, 3]), None, 2..5));
         let rows =
             "for (auto &row : rows)\nfor (int j = 0; j < n; j++)\nfor (int k = 0; k < n; k++)\nrow[j] += b[k][j];\n";
-        assert_eq!(around(rows, 4), None);
+        let found = around(rows, 4).unwrap();
+        assert_eq!((found.lines, found.bound), (None, None));
+        let ends = rows.replace("auto &row : rows", "int row = 0; row < n && !found; row++");
+        assert_eq!(around(&ends, 4).unwrap().bound, Some(Bound::Leaves("&&")));
         assert_eq!(within("while (k < n) s += a[k][j][i];"), None);
     }
 

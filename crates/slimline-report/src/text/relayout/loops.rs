@@ -33,16 +33,21 @@ pub(crate) fn what_they_are(of: &LoopRow, here: &Path) -> String {
 pub(crate) fn walks(of: &LoopRow) -> Vec<String> {
     let signed = |bytes: i64| format!("{}{}", if bytes < 0 { "−" } else { "" }, count(bytes.unsigned_abs()));
     let words = |walk: &LoopWalkRow| {
+        let around = signed(walk.outer_bytes);
         let how = match walk.inner_bytes {
-            Some(bytes) => format!("{} bytes a step, {} a time around", signed(bytes), signed(walk.outer_bytes)),
-            None => format!("{} bytes a time around, once", signed(walk.outer_bytes)),
+            Some(0) => format!("in each step, by {around} bytes a time around"),
+            Some(bytes) if walk.outer_bytes == 0 => {
+                format!("by {} bytes a step, the same each time around", signed(bytes))
+            }
+            Some(bytes) => format!("by {} bytes a step, {around} a time around", signed(bytes)),
+            None => format!("by {around} bytes a time around, once"),
         };
         let kind = match walk.kind {
             "store" => "stored",
             "modify" => "changed",
             _ => "loaded",
         };
-        format!("{} is {kind} by {how}", plain(&walk.data))
+        format!("{} is {kind} {how}", plain(&walk.data))
     };
     let mut all: Vec<String> = of.walks.iter().map(words).collect();
     all.dedup();
@@ -104,7 +109,7 @@ pub(crate) mod tests {
     /// One that is tiled, and one that is left alone, beside structures.
     pub(crate) fn two_loops() -> RelayoutReport {
         let [exchanged, tiled] = [("interchange", None, 1.0), ("tile", Some(16), 0.5)]
-            .map(|(change, tile, time_ratio)| TriedOrderRow { change, tile, time_ratio });
+            .map(|(change, tile, time_ratio)| TriedOrderRow { change, tile, lanes: 1, time_ratio });
         let advice = AdvisedLoops {
             order: tiled,
             title: "Tile the loops of turn at sky.c:29 and 30 by 16".to_owned(),
@@ -125,6 +130,8 @@ pub(crate) mod tests {
                 walk("from", "load", Some(-32_768), 8),
                 walk("to", "store", Some(8), 32_768),
                 walk("sums", "modify", None, 8),
+                walk("by_row", "load", Some(8), 0),
+                walk("by_column", "store", Some(0), 8),
             ],
             reason: advice.is_none().then(|| "another loop runs each time around the outer one".to_owned()),
             advice,
@@ -143,6 +150,9 @@ pub(crate) mod tests {
         let expected = "  Tile the loops of turn at sky.c:29 and 30 by 16\n  sky.c:31: 4,096 steps of the inner loop, 1,024 times around; \
                         8,388,608 accesses in all\n  25.0 % of the time. from is loaded by −32,768 bytes a step, 8 a time around; ";
         assert!(advice.starts_with(expected), "{advice}");
+        let in_place = "; by_row is loaded by 8 bytes a step, the same each time around; by_column is stored in each step, by 8 bytes a time around";
+        let advice_words = advice.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(advice_words.contains(in_place), "{advice}");
         let code = "\n  Mind that it rounds otherwise.\n\n      for (int i = 0; i < n; i++)\n          for (int j = 0; j < n; j++)\n\n";
         assert!(advice.contains(code), "{advice}");
         let rows: Vec<Vec<&str>> = advice.lines().rev().take(2).map(|row| row.split_whitespace().collect()).collect();

@@ -3,6 +3,8 @@
 //! An element of an array that is changed in place is none, as its address is in the trace; nor is a sum, to which nothing is done but that something
 //! is added to it: it is the same in any order, but for how it is rounded.
 
+use std::ops::Range;
+
 /// A variable that a loop carries on, which has `body`, of which `inner` is in the innermost loop. Both without comments, literals and heads of loops.
 pub(super) fn of(body: &str, inner: &str) -> Option<String> {
     let all = changes(body);
@@ -17,7 +19,36 @@ pub(super) fn of(body: &str, inner: &str) -> Option<String> {
             operator.is_none() || !words_with_places(inner).collect::<Vec<_>>().iter().all(is_added)
         }
     };
-    all.iter().find(|change| is_carried(change)).map(|change| change.variable.to_owned())
+    let carried = all.iter().find(|change| is_carried(change)).or_else(|| used_first(body, &all));
+    let carried = carried.or_else(|| used_first(inner, &in_inner)).or_else(|| kept(body, &all));
+    carried.map(|change| change.variable.to_owned())
+}
+
+/// A variable that is set in a loop, but is used in its body before: it has what the step before left, as in `out = a * before; before = out`.
+fn used_first<'a>(body: &str, changes: &'a [Change<'a>]) -> Option<&'a Change<'a>> {
+    let is_used_first = |change: &&Change<'_>| {
+        let first = words_with_places(body).find(|(_, word)| *word == change.variable);
+        first.is_some_and(|(at, _)| changes.iter().filter(is_assigned).all(|set| set.at != at))
+    };
+    changes.iter().filter(is_assigned).find(is_used_first)
+}
+
+/// A variable that some steps set and others leave as it was, as in `if (a[i][j] == 0) last = i`: which one set it last depends on their order.
+fn kept<'a>(body: &str, changes: &'a [Change<'a>]) -> Option<&'a Change<'a>> {
+    let conditions = ["if", "switch"].into_iter().flat_map(|word| body.match_indices(word));
+    let on_condition: Vec<Range<usize>> = conditions
+        .filter_map(|(at, word)| {
+            super::keyword(body, at, word).map(|_| at..super::statement_end(body, at).unwrap_or(body.len()))
+        })
+        .collect();
+    let leaves_out = super::words(body).any(|word| word == "continue");
+    let is_declared = |change: &&Change<'_>| {
+        let before = body[..change.at].trim_end();
+        let is_type = before.ends_with(|at: char| at.is_alphanumeric() || "_*&>".contains(at));
+        is_type && !before.ends_with("else") && !before.ends_with("->")
+    };
+    let is_kept = |change: &&Change<'_>| leaves_out || on_condition.iter().any(|of| of.contains(&change.at));
+    changes.iter().filter(is_assigned).find(|change| is_kept(change) && !is_declared(change))
 }
 
 /// A change of a variable.
@@ -32,6 +63,10 @@ impl Change<'_> {
     fn is_added_by(&self, operator: Option<u8>) -> bool {
         matches!(self.how, How::Added(own) if own == operator)
     }
+}
+
+fn is_assigned(change: &&Change<'_>) -> bool {
+    matches!(change.how, How::Assigned(_))
 }
 
 enum How<'a> {
@@ -159,6 +194,18 @@ mod tests {
         ] {
             assert_eq!(carried(code).as_deref(), Some(variable), "{code}");
         }
+        // What one step stores another one gets in a register.
+        let filter = "b[i][j] = c * a[i][j] + d * before; before = b[i][j];";
+        assert_eq!(of(&format!("before = 0; {filter}"), filter).as_deref(), Some("before"));
+        assert_eq!(
+            of(&format!("b[i] = before; {} before = a[i][0];", "x[i] = 0;"), "x[i] = 0;").as_deref(),
+            Some("before")
+        );
+        // What the last of some steps stores.
+        for set in ["if (a[i][j] == 3) at = i;", "if (a[i][j]) { } else at = i;", "if (a[i][j] == 3) continue; at = i;"]
+        {
+            assert_eq!(carried(set).as_deref(), Some("at"), "{set}");
+        }
         // A pointer that goes on with the outer loop.
         assert_eq!(of("b[i] = p[i]; p += n;", "b[i] = p[i];").as_deref(), Some("p"));
     }
@@ -171,6 +218,8 @@ mod tests {
             "if (a[i][j] >= 0 && a[i][j] != 3 && i <= j && i == j) sum += a[i][j]; else sum -= 2;",
             "b[i][j] += a[j][i]; b[i][j]++; ++b[i][j]; b[i][j].x += 1; b[i][j].n++;",
             "double t = a[i][j]; b[j][i] = t * t;",
+            "if (a[i][j] > 0) { double t = a[i][j]; b[j][i] = t * t; }",
+            "at = a[i][j]; b[j][i] = at;",
             "b[i][j] = c << 3 | c >> 2;",
         ] {
             assert_eq!(carried(code), None, "{code}");

@@ -43,7 +43,7 @@ pub(super) fn card(out: &mut impl Write, (number, of, advice): (usize, &LoopRow,
 fn told(out: &mut impl Write, of: &LoopRow) -> fmt::Result {
     let what = format!("{}. {} of the time.", what_they_are(of, Path::new("")), percent(of.share));
     let walks: Vec<String> = walks(of).iter().map(|walk| format!("<li>{}</li>", Escaped(walk))).collect();
-    writeln!(out, "<p>{}</p>\n<ul class=\"pairs\">{}</ul>", Escaped(&what), walks.concat())
+    writeln!(out, "<p>{}</p>\n<ul>{}</ul>", Escaped(&what), walks.concat())
 }
 
 /// All orders, with the advised one marked.
