@@ -7,7 +7,7 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result, bail, ensure};
 use sample_programs::Language;
 use serde::Deserialize;
 
@@ -252,11 +252,13 @@ impl Case {
 
     /// As it is, and as changed by hand, by these compilers.
     fn build(&self, compilers: &Compilers) -> Result<[PathBuf; 2]> {
-        let before = compilers.build(&self.program(self.source), "-O2 -g", "as_it_is")?;
+        let program = self.program(self.source);
+        ensure!(self.twin.is_some() || program.language != Language::Rust, "{}: Rust knows no -DADVISED", self.name);
+        let before = compilers.build(&program, "-O2 -g", "as_it_is")?;
         let after = match self.twin {
             _ if self.change == LARGE_PAGES => before.clone(),
             Some(twin) => compilers.build(&self.program(twin), "-O2 -g", "advised")?,
-            None => compilers.build(&self.program(self.source), "-O2 -g -DADVISED", "advised")?,
+            None => compilers.build(&program, "-O2 -g -DADVISED", "advised")?,
         };
         Ok([before, after])
     }

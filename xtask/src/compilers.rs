@@ -89,7 +89,7 @@ impl Compilers {
         std::fs::write(directory.join("Cargo.toml"), manifest)?;
         let mut command = Command::new("sh");
         command.args(["-c", &format!("{} build --quiet --release --target-dir target", self.cargo)]);
-        command.current_dir(directory);
+        command.current_dir(directory).env_remove("CARGO_BUILD_TARGET");
         timed(command)?;
         Ok(directory.join("target").join(self.made_in).join(name))
     }

@@ -123,8 +123,8 @@ pub(crate) fn share(inside: usize) {
     let offsets = if known.contains(&0) && other().is_none() { words::of_keys() } else { Some(known) };
     let Some(offsets) = offsets.filter(|offsets| !offsets.contains(&0)) else { return };
     each_object(&mut |object| {
-        // Also this copy's own: objects may be loaded before it that are bound to it.
-        if object.holds(inside) || object.holds((&raw const COPY).addr()) {
+        // Also those that are loaded with it: code of theirs may be called before their own constructors are, and runs by this copy's gate.
+        if object.holds(inside) || object.copy().is_some() {
             object.tell(&WORDS, &offsets);
         }
     });

@@ -140,7 +140,7 @@ pub(crate) fn key() -> Option<libc::pthread_key_t> {
 }
 
 fn begin(paths: &mut Paths) -> Option<Ring> {
-    if entry::cursor_offset() == 0 {
+    if entry::cursor_offset() == 0 || entry::state_offset() == 0 {
         close_gate();
         return None;
     }

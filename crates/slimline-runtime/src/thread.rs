@@ -9,9 +9,11 @@ use core::cell::Cell;
 use core::ffi::c_void;
 use core::sync::atomic::Ordering::Relaxed;
 
-use slimline_trace::stream::ring::{CHUNK_BYTES, NOTED_AFTER_RECORD, NOTED_BEFORE_RECORD, ROOM_BIT};
+use slimline_trace::stream::ring::{
+    CHUNK_BYTES, CLOSED_WITHOUT_READER, NOTED_AFTER_RECORD, NOTED_BEFORE_RECORD, ROOM_BIT,
+};
 
-use crate::entry::{cursor, set_cursor, set_thread_state, state_offset, thread_state};
+use crate::entry::{__slimline_gate, cursor, cursor_offset, set_cursor, set_thread_state, state_offset, thread_state};
 use crate::kernel::Signals;
 use crate::ring::Ring;
 use crate::stream::Stream;
@@ -119,8 +121,10 @@ pub(crate) extern "C" fn state_or_null() -> *const ThreadState {
 pub(crate) extern "C" fn next_chunk(cursor: usize) -> usize {
     let signals = Signals::block();
     let next = state().map_or_else(scratch::shared, |state| state.next(cursor, &signals));
-    // Handlers that nobody told us of go on from here.
-    set_cursor(next);
+    // Handlers that nobody told us of go on from here. Where the word is not known, what would be overwritten is the thread's pointer.
+    if cursor_offset() != 0 {
+        set_cursor(next);
+    }
     next
 }
 
@@ -165,7 +169,8 @@ pub(crate) unsafe extern "C" fn note(words: *const u64, count: usize, recorded: 
 pub(crate) extern "C" fn pause(is_paused: bool) {
     let _signals = Signals::block();
     process::pause(is_paused);
-    if let Some(state) = state() {
+    // Who has none has no chunk to give up.
+    if let Some(state) = known_state() {
         state.pause(is_paused);
     }
 }
@@ -173,7 +178,9 @@ pub(crate) extern "C" fn pause(is_paused: bool) {
 /// A signal handler begins.
 pub(crate) fn enter_handler(stack: Stack) -> Handler {
     let _signals = Signals::block();
-    state().map_or(Handler::NESTED_TOO_DEEP, |state| state.enter(stack, cursor()))
+    // Untraced programs need no memory for it.
+    let state = if __slimline_gate.is_closed_by(CLOSED_WITHOUT_READER) { known_state() } else { state() };
+    state.map_or(Handler::NESTED_TOO_DEEP, |state| state.enter(stack, cursor()))
 }
 
 /// It returns.

@@ -127,8 +127,8 @@ fn tried(clang: &Clang, program: &Program, edits: &Edits, wanted: &Wanted) -> Re
 /// Whether a layout can be made by a patch. Others are made by hand: what is stored to fields of other types, and who has the address of an element
 /// of an array, is not understood.
 pub(crate) fn can_be_patched(shape: &StructureShape, candidate: &Candidate) -> bool {
-    let bytes = candidate.layout.parts().first().map_or(0, |part| part.bytes);
-    let change = change_of(candidate.change.name(), bytes, candidate.is_pool);
+    let bytes = candidate.layout.parts().first().map(|part| part.bytes);
+    let change = bytes.and_then(|bytes| change_of(candidate.change.name(), bytes, candidate.is_pool));
     !shape.is_columns && candidate.types.is_none() && change.is_some()
 }
 

@@ -402,8 +402,9 @@ impl<'a> Search<'a> {
         for of in searched.iter_mut() {
             let shape = &self.structured.structures[of.structure as usize];
             let of_it = candidates(shape, &visits[of.structure as usize], of.objects).and_then(|all| {
+                let has_any = !all.is_empty();
                 let asked: Vec<Candidate> = all.into_iter().filter(|of| (self.is_tried)(shape, of)).collect();
-                if asked.is_empty() { Err(Untouchable::NoneAsked) } else { Ok(asked) }
+                if has_any && asked.is_empty() { Err(Untouchable::NoneAsked) } else { Ok(asked) }
             });
             of.untouchable = of_it.as_ref().err().copied();
             found.push(of_it.unwrap_or_default());

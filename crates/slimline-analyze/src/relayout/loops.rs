@@ -285,8 +285,8 @@ impl Measured<'_> {
                 is_replayed = true;
                 let less = measured.cost.less(&cost);
                 match saved.iter_mut().find(|(known, ..)| *known == order) {
-                    Some((_, fewest, sum)) => {
-                        *fewest = lanes.min(*fewest);
+                    Some((_, most, sum)) => {
+                        *most = lanes.max(*most);
                         sum.add(&less);
                     }
                     None => saved.push((order, lanes, less)),
@@ -339,7 +339,8 @@ impl Measured<'_> {
             let line = line.parse().ok();
             file == of_leading && pair.zip(line).is_some_and(|(pair, line)| pair.reach.contains(&line))
         };
-        let lines = nest.streams.iter().filter(|of| of.is_line).map(|of| origins.of(of.keys[0]).line);
+        let is_line = |of: &&NestStream| of.is_line || of.steps == Steps::Line;
+        let lines = nest.streams.iter().filter(is_line).map(|of| origins.of(of.keys[0]).line);
         lines.into_iter().find(|&line| !is_read(line)).map(Withheld::Counted)
     }
 }

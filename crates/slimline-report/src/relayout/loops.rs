@@ -239,7 +239,7 @@ impl LoopFacts<'_> {
         }
         if lanes > 1 {
             cautions.push(format!(
-                "a compiler is taken to make vectors of {lanes} elements of the inner loop then, as -O2 does"
+                "a compiler is taken to make vectors of {lanes} elements of the inner loop then, as clang's -O2 does"
             ));
         }
         if is_in_windows {
@@ -256,7 +256,7 @@ impl LoopFacts<'_> {
                 "what is stored once for each time around the outer loop ({sums}) must then be set before the loops and added to in memory, as the replay has it"
             ));
         }
-        if source.pair.as_ref().is_some_and(|pair| pair.lines.is_some() && !pair.is_perfect) {
+        if source.pair.as_ref().is_some_and(|pair| !pair.is_perfect) {
             cautions.push("what stands in the outer loop beside the inner one must go in front of both, into the inner one, or behind both".to_owned());
         }
         if !source.relaid.is_empty() {

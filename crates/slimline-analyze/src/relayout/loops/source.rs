@@ -97,7 +97,15 @@ pub fn around(source: &str, line: u32) -> Option<LoopPair> {
         let mut read = all.iter().filter(|of| all_of.head.start <= of.head.start && of.end <= all_of.end);
         read.any(|of| code[of.head.clone()].contains("&&") || code[of.head.clone()].contains("||")).then_some("&&")
     };
-    let carried = || carried::of(&steps[body.clone()], &steps[inner.head.end..inner.end]);
+    // Each loop around the line carries on what its own steps leave, and what heads change beside what they count.
+    let around = || {
+        all.iter().filter(|of| body.start <= of.head.end && of.head.start <= inner.head.start && inner.end <= of.end)
+    };
+    let carried = || {
+        let by_head = |of: &ForLoop| carried::beside(&code[of.head.clone()], beginning(&code[of.head.clone()])?.1);
+        let by_body = |of: &ForLoop| carried::of(&steps[of.head.end..of.end], &steps[inner.head.end..inner.end]);
+        around().find_map(|of| by_head(of).or_else(|| by_body(of)))
+    };
     Some(LoopPair {
         lines: outermost.is_none().then(|| [line_at(outer.head.start), line_at(inner.head.start)]),
         is_perfect,
@@ -425,6 +433,14 @@ double sums(int n, double *a, double *out)
         let found = "for (int i = 0; i < n && !found; i++)\nfor (int j = 0; j < n; j++)\nfound = a[j][i] == 3;\n";
         assert_eq!(around(found, 3).unwrap().bound, Some(Bound::Leaves("&&")));
         assert_eq!(bound("out[k++] = a[i][j];"), Some(Bound::Carried("k".to_owned())));
+        let carried = |source: &str, line| around(source, line).unwrap().bound;
+        let counts = ["", "for (int h = 0; h < n; h++)\n"].map(|farther| {
+            format!("{farther}for (int i = 0; i < n; i++)\nfor (int j = 0; j < n; j++, k++)\nout[k] = a[j][i][h];\n")
+        });
+        let [two, three] = [carried(&counts[0].replace("[h]", ""), 3), carried(&counts[1], 4)];
+        assert_eq!([two, three], [const { "k" }; 2].map(|name| Some(Bound::Carried(name.to_owned()))));
+        let middle = "for (int i = 0; i < n; i++) {\nt = 0;\nfor (int j = 0; j < n; j++) {\nfor (int k = 0; k < n; k++)\nc[i][j] += t * a[k][j];\nt = b[i][j];\n}\n}\n";
+        assert_eq!(carried(middle, 5), Some(Bound::Carried("t".to_owned())));
         let calls = |statement: &str| within(statement).unwrap().has_calls_inside;
         assert_eq!([calls("b[j][i] = f(a[i][j]);"), calls("if ((a[i][j]) > 0) b[j][i] = (a[i][j]);")], [true, false]);
         let beside =

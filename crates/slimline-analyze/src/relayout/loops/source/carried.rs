@@ -24,6 +24,12 @@ pub(super) fn of(body: &str, inner: &str) -> Option<String> {
     carried.map(|change| change.variable.to_owned())
 }
 
+/// A variable that a loop's head changes beside its own, as in `for (…; j < m; j++, k++)`.
+pub(super) fn beside(head: &str, own: &str) -> Option<String> {
+    let step = head.rsplit(';').next().unwrap_or_default();
+    changes(step).into_iter().find(|change| change.variable != own).map(|change| change.variable.to_owned())
+}
+
 /// A variable that is set in a loop, but is used in its body before: it has what the step before left, as in `out = a * before; before = out`.
 fn used_first<'a>(body: &str, changes: &'a [Change<'a>]) -> Option<&'a Change<'a>> {
     let is_used_first = |change: &&Change<'_>| {
@@ -47,7 +53,14 @@ fn kept<'a>(body: &str, changes: &'a [Change<'a>]) -> Option<&'a Change<'a>> {
         let is_type = before.ends_with(|at: char| at.is_alphanumeric() || "_*&>".contains(at));
         is_type && !before.ends_with("else") && !before.ends_with("->")
     };
-    let is_kept = |change: &&Change<'_>| leaves_out || on_condition.iter().any(|of| of.contains(&change.at));
+    // `a[i][j] == 0 && (last = i);`
+    let is_in_expression = |at: usize| {
+        let statement = body[..at].rfind([';', '{', '}']).map_or(0, |end| end + 1);
+        ["&&", "||", "?"].iter().any(|operator| body[statement..at].contains(operator))
+    };
+    let is_kept = |change: &&Change<'_>| {
+        leaves_out || on_condition.iter().any(|of| of.contains(&change.at)) || is_in_expression(change.at)
+    };
     changes.iter().filter(is_assigned).find(|change| is_kept(change) && !is_declared(change))
 }
 
@@ -202,8 +215,12 @@ mod tests {
             Some("before")
         );
         // What the last of some steps stores.
-        for set in ["if (a[i][j] == 3) at = i;", "if (a[i][j]) { } else at = i;", "if (a[i][j] == 3) continue; at = i;"]
-        {
+        for set in [
+            "if (a[i][j] == 3) at = i;",
+            "if (a[i][j]) { } else at = i;",
+            "if (a[i][j] == 3) continue; at = i;",
+            "a[i][j] == 0 && (at = i);",
+        ] {
             assert_eq!(carried(set).as_deref(), Some("at"), "{set}");
         }
         // A pointer that goes on with the outer loop.
