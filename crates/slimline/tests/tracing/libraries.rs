@@ -136,6 +136,52 @@ fn many_are_opened_and_large_ones() {
     }
 }
 
+/// What the library that is initialized first calls is of another one, whose own turn is still to come; the host is not instrumented.
+#[test]
+fn code_is_called_before_its_library_is_initialized() {
+    const SOURCES: [&str; 3] = [
+        "long b_add(void);
+         static volatile long c_table[8];
+         __attribute__((constructor)) static void first(void) { for (int i = 0; i < 8; i++) c_table[i] = b_add(); }
+         long c_sum(void) { return c_table[7]; }",
+        "long c_sum(void);
+         static volatile long b_table[64];
+         long b_add(void) { for (int i = 0; i < 64; i++) b_table[i] += i; return b_table[7]; }
+         long b_sum(void) { return c_sum() + b_table[3]; }",
+        "long b_sum(void);
+         long work(void) { return b_sum(); }",
+    ];
+    const HOST: &str = r#"
+        #include <dlfcn.h>
+        #include <stdio.h>
+        int main(int argc, char **argv) {
+            void *library = dlopen(argv[1], RTLD_NOW | RTLD_LOCAL);
+            if (!library) { puts(dlerror()); return 1; }
+            return ((long (*)(void))dlsym(library, "work"))() != 80;
+        }"#;
+    let scratch = TempDir::new().unwrap();
+    let mut library: Option<PathBuf> = None;
+    for (source, name) in SOURCES.iter().zip(["c", "b", "a"]) {
+        let own = TempDir::new_in(scratch.path()).unwrap();
+        let needed = library.map(|library| library.display().to_string());
+        let options: Vec<&str> = ["-shared", "-fPIC"].into_iter().chain(needed.as_deref()).collect();
+        let file = scratch.path().join(format!("lib{name}.so"));
+        std::fs::rename(compiled_with(&own, source, &options), &file).unwrap();
+        library = Some(file);
+    }
+    let (source, host) = (scratch.path().join("host.c"), scratch.path().join("host"));
+    std::fs::write(&source, HOST).unwrap();
+    assert!(Command::new("cc").arg(&source).args(["-ldl", "-o"]).arg(&host).status().unwrap().success());
+    let output = slimline()
+        .args(["trace", "--live", "--report", "-", "--format", "json", "--"])
+        .args([Some(host), library].into_iter().flatten())
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let rows = &report(&output)["variables"];
+    assert_eq!((named(rows, "b_table"), named(rows, "c_table")), ((8 * 65 + 1, 8 * 64), (1, 8)), "{rows}");
+}
+
 struct Libraries {
     _directories: [TempDir; 2],
     files: [PathBuf; 2],
