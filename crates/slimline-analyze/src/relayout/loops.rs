@@ -464,12 +464,15 @@ mod tests {
 
     #[test]
     fn sums_are_in_memory_and_taken_by_vectors_in_the_exchanged_order() {
-        let judged = |passes: u64| {
-            let found = judged_of((&summed(passes), &[2, 1, 2, 2]), None);
+        let mut pair = written("x[i] += a[j][i];");
+        pair.reach = 0..3;
+        let found = |passes: u64, pair: Option<&LoopPair>| {
+            let found = judged_of((&summed(passes), &[2, 1, 2, 2]), pair);
             let [loops] = &found[..] else { panic!("{found:?}") };
-            assert_eq!((loops.accesses, loops.withheld.clone()), (272 * passes, None), "{loops:?}");
-            *loops.advised().unwrap()
+            assert_eq!(loops.accesses, 272 * passes);
+            loops.clone()
         };
+        let judged = |passes: u64| *found(passes, Some(&pair)).advised().unwrap();
         // By rows, two columns at a time: an access of the matrix and one of both sums.
         let by_two = |of: Access| Access { bytes: 16, ..of };
         let step = |(row, column): (u64, u64)| {
@@ -485,6 +488,8 @@ mod tests {
         assert_eq!(advised.taken.memory_lines, 18);
         // Sums of other columns each time through the loops, one behind the other: no pass of these is seen.
         assert_eq!(judged(2).lanes, 2);
+        // To addresses these are `x[k++] += …`.
+        assert!(matches!(found(2, None).withheld, Some(Withheld::Counted(_))));
     }
 
     /// Rows of 512 bytes, 64 of them, written by rows and read by columns.
