@@ -98,13 +98,11 @@ pub fn around(source: &str, line: u32) -> Option<LoopPair> {
         read.any(|of| code[of.head.clone()].contains("&&") || code[of.head.clone()].contains("||")).then_some("&&")
     };
     // Each loop around the line carries on what its own steps leave, and what heads change beside what they count.
-    let around = || {
-        all.iter().filter(|of| body.start <= of.head.end && of.head.start <= inner.head.start && inner.end <= of.end)
-    };
     let carried = || {
-        let by_head = |of: &ForLoop| carried::beside(&code[of.head.clone()], beginning(&code[of.head.clone()])?.1);
+        let by_head = |head: &str| carried::beside(head, beginning(head)?.1);
         let by_body = |of: &ForLoop| carried::of(&steps[of.head.end..of.end], &steps[inner.head.end..inner.end]);
-        around().find_map(|of| by_head(of).or_else(|| by_body(of)))
+        let mut read = loops.iter().filter(|of| all_of.head.start <= of.head.start);
+        read.find_map(|of| by_head(&code[of.head.clone()]).or_else(|| by_body(of)))
     };
     Some(LoopPair {
         lines: outermost.is_none().then(|| [line_at(outer.head.start), line_at(inner.head.start)]),
