@@ -140,10 +140,7 @@ pub(crate) fn key() -> Option<libc::pthread_key_t> {
 }
 
 fn begin(paths: &mut Paths) -> Option<Ring> {
-    if entry::cursor_offset() == 0 || entry::state_offset() == 0 {
-        close_gate();
-        return None;
-    }
+    let has_words = entry::cursor_offset() != 0 && entry::state_offset() != 0;
     watch();
     if paths.directory.get().is_none() {
         if !find_directory(&mut paths.directory) {
@@ -160,9 +157,13 @@ fn begin(paths: &mut Paths) -> Option<Ring> {
     };
     let paused = if __slimline_gate.is_closed_by(CLOSED_BY_PROGRAM) { CLOSED_BY_PROGRAM } else { 0 };
     let ring = Ring::create(paths.directory.bytes(), image, &mut paths.file, &__slimline_gate, paused);
-    match ring {
-        Some(ring) => copies::other_gates().for_each(|gate| _ = ring.map_gate(gate)),
-        None => close_gate(),
+    if let Some(ring) = ring {
+        copies::other_gates().for_each(|gate| _ = ring.map_gate(gate));
+        ring.header().has_no_words.store((!has_words).into(), Relaxed);
+    }
+    // Without them there is nobody to write into it; it tells why.
+    if ring.is_none() || !has_words {
+        close_gate();
     }
     // SAFETY: in a forked child it stays mapped up to here.
     if let Some(parents) = unsafe { Ring::at(PARENTS.swap(0, Relaxed)) } {

@@ -108,7 +108,7 @@ fn state<'a>() -> Option<&'a ThreadState> {
         if thread_state().is_null() {
             set_thread_state(kernel::map(size_of::<ThreadState>())? as *mut ThreadState);
         }
-        known_state()
+        known_state().inspect(|state| state.watch())
     })
 }
 

@@ -8,24 +8,39 @@
 
 use core::ffi::c_void;
 use core::ptr::{self, null};
+use core::sync::atomic::AtomicBool;
+use core::sync::atomic::Ordering::Relaxed;
 
 use crate::{kernel, process};
 
 /// Bytes above the thread's pointer that are the C library's, among which the values of keys are.
 const OWN_BYTES: usize = 2048;
 
-/// How far from each thread's pointer the cursor is, and the address of the state. None where the C library has them elsewhere.
+/// Whether [`of_keys`] has looked.
+static IS_ASKED: AtomicBool = AtomicBool::new(false);
+
+/// How far from each thread's pointer the cursor is, and the address of the state. None where the C library has them elsewhere, or
+/// the program has all keys that it keeps there; and the second time, as then what was found the first time was told to all.
 pub(crate) fn of_keys() -> Option<[usize; 2]> {
+    if IS_ASKED.swap(true, Relaxed) {
+        return None;
+    }
     process::watch();
     let state = process::key()?;
     let mut cursor = 0;
     // SAFETY: a plain function.
-    let result = unsafe { libc::pthread_key_create(&raw mut cursor, None) };
-    // When a thread ends values go in the order of their keys: the cursor must be there as long as the state is.
-    if result != 0 || cursor < state || cursor >= process::KEYS_WITHOUT_HEAP {
+    if unsafe { libc::pthread_key_create(&raw mut cursor, None) } != 0 {
         return None;
     }
-    Some([place_of(cursor)?, place_of(state)?])
+    // When a thread ends values go in the order of their keys: the cursor next after the state, before other keys' functions make it a new one.
+    let is_usable = cursor == state + 1 && cursor < process::KEYS_WITHOUT_HEAP;
+    let places = if is_usable { [cursor, state].map(place_of) } else { [None; 2] };
+    let [Some(cursor_offset), Some(state_offset)] = places else {
+        // SAFETY: our own key, whose value is null in all threads.
+        unsafe { libc::pthread_key_delete(cursor) };
+        return None;
+    };
+    Some([cursor_offset, state_offset])
 }
 
 /// Where the value of a key is, which nobody else has.

@@ -37,9 +37,10 @@ pub(crate) fn check_unasked(options: &CollectorOptions, instead: &str) -> anyhow
     Ok(())
 }
 
-/// Why nothing was traced of a command, in words.
-pub(crate) fn why_untraced(collector: &TraceCollector, command: &[OsString]) -> &'static str {
+/// Why nothing was traced of a command, in words: what its processes miss, if they tell of anything.
+pub(crate) fn why_untraced<'a>(collector: &TraceCollector, command: &[OsString], missing: &'a [String]) -> &'a str {
     match collector {
+        _ if !missing.is_empty() => &missing[0],
         TraceCollector::Translated { .. } => "QEMU told of no access",
         TraceCollector::Instrumented if is_instrumented(command) => "the program's instrumented code made no access",
         TraceCollector::Instrumented => {

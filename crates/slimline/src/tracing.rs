@@ -218,7 +218,7 @@ pub(crate) struct Recorder {
     writer: RecordingWriter,
     /// Numbers of processes in the system, by those that they have here.
     pids: BTreeMap<u32, u32>,
-    /// What the translator did not tell.
+    /// Why processes were not traced, and what the translator did not tell.
     untold: Vec<String>,
     /// Where the machine has several NUMA nodes.
     homes: Option<PageHomes>,
@@ -288,7 +288,8 @@ impl TraceSink for Recorder {
             Event::PutInOrder { .. } => Ok(()),
             Event::End(end) => {
                 let pid = self.pids.get(&end.process).copied().unwrap_or(0);
-                self.untold.extend(untold(&end).iter().map(|what| missing_of(pid, what)));
+                let untold = failed(&end).into_iter().chain(untold(&end));
+                self.untold.extend(untold.map(|what| missing_of(pid, &what)));
                 self.writer.end(end.process, end.losses.waited_ns, is_gated(&end), lost(&end))?;
                 self.ask_for_homes()
             }
@@ -419,10 +420,7 @@ fn is_gated(end: &ProcessEnd) -> bool {
 
 /// What is missing of a process, in words.
 pub(crate) fn lost(end: &ProcessEnd) -> Vec<String> {
-    let mut missing = Vec::new();
-    if let Some(failure) = &end.failure {
-        missing.push(format!("it was not traced, or not all of it: {failure}"));
-    }
+    let mut missing: Vec<String> = failed(end).into_iter().collect();
     if end.is_alive {
         missing.push("it runs on, untraced".to_owned());
     }
@@ -452,6 +450,11 @@ pub(crate) fn lost(end: &ProcessEnd) -> Vec<String> {
     }
     missing.extend(untold(end));
     missing
+}
+
+/// Why a process was not traced to its end, in words.
+fn failed(end: &ProcessEnd) -> Option<String> {
+    end.failure.as_ref().map(|failure| format!("it was not traced, or not all of it: {failure}"))
 }
 
 /// What its translator did not tell of a process, in words.

@@ -90,6 +90,8 @@ pub struct ProcessLosses {
     pub extended_numbers: Unseen,
     /// The same of those that save and restore the processor's state.
     pub processor_states: Unseen,
+    /// Nothing of it was traced: its program is not instrumented, and has no room for what its libraries keep for each thread.
+    pub has_no_words: bool,
     /// The process cut the shared file off.
     pub is_cut_off: bool,
     /// From the beginning of tracing to its end.

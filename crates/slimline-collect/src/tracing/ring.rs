@@ -165,6 +165,7 @@ impl RingFile {
             untraced_children: self.u32_at(offset_of!(RingHeader, untraced_children)),
             untold_objects: self.u32_at(offset_of!(RingHeader, untold_objects)),
             sequence_gaps: 0,
+            has_no_words: self.u64_at(offset_of!(RingHeader, has_no_words)) != 0,
             is_cut_off: self.is_cut(),
             ..ProcessLosses::default()
         }

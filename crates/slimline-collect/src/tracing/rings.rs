@@ -400,7 +400,11 @@ impl Running {
             paused_ns: self.ring.paused_ns(now_ns).min(lifetime_ns),
             ..self.ring.losses()
         };
-        let failure = losses.is_cut_off.then(|| "the file that it shares with slimline was cut off".to_owned());
+        let failures = [
+            (losses.is_cut_off, "the file that it shares with slimline was cut off"),
+            (losses.has_no_words, WITHOUT_WORDS),
+        ];
+        let failure = failures.into_iter().find(|(is_so, _)| *is_so).map(|(_, failure)| failure.to_owned());
         sink.take(Event::End(ProcessEnd {
             process: self.number,
             losses,
@@ -412,6 +416,10 @@ impl Running {
         Ok(fs::remove_file(&self.path).is_ok())
     }
 }
+
+/// What is said of a process with [`ProcessLosses::has_no_words`].
+const WITHOUT_WORDS: &str = "its program is not instrumented, and so many of the C library's first 32 keys (pthread_key_create) are \
+    taken that its instrumented libraries find no two beside each other; build the program with slimline too";
 
 /// Process and number of a ring's file; none where the name is no such one.
 fn ring_of(file_name: &str) -> Option<(u32, u32)> {

@@ -219,8 +219,9 @@ impl Job {
     }
 }
 
-/// What is said where [`Job::lacks_c_library`].
-pub(crate) const WITHOUT_C_LIBRARY: &str = "the runtime needs the C library; link it too (-lc)";
+/// What is refused where [`Job::lacks_c_library`], of which the linker is not told, and why.
+pub(crate) const WITHOUT_C_LIBRARY: (&str, &str) =
+    ("-nostdlib or -nodefaultlibs", "the runtime needs the C library; link it too (-lc)");
 
 /// What stands before the runtime's archive: it makes the linked-in runtime the process's only one. Where a program is linked with shared
 /// objects that bring the runtime, too, nothing is missing that linkers would take from an archive, but each object's tables are told

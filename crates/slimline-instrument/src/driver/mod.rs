@@ -289,7 +289,10 @@ fn refuse(job: &Job) -> Result<(), DriverError> {
         Purpose::Link if job.has("-static") && !job.has("-dynamic-linker") => {
             return refused(OsStr::new("-static"), "the runtime needs the dynamic linker");
         }
-        Purpose::Link if job.lacks_c_library() => return refused(OsStr::new("-nostdlib"), WITHOUT_C_LIBRARY),
+        Purpose::Link if job.lacks_c_library() => {
+            let (argument, reason) = WITHOUT_C_LIBRARY;
+            return refused(OsStr::new(argument), reason);
+        }
         Purpose::Link | Purpose::Read | Purpose::Other => {}
     }
     Ok(())
@@ -370,7 +373,7 @@ mod tests {
         assert!(line(&["-cc1", "-emit-obj", "-flto=thin"]).starts_with("-flto=thin can't be combined with tracing: "));
         assert!(line(&["-cc1", "-emit-obj", "-fsanitize=address"]).starts_with("-fsanitize=address can't"));
         assert!(line(&["-static", "-o", "a"]).starts_with("-static can't"));
-        assert!(line(&["-o", "a", "a.o"]).starts_with("-nostdlib can't"));
+        assert!(line(&["-o", "a", "a.o"]).starts_with("-nostdlib or -nodefaultlibs can't"));
         assert!(refuse(&job(&["-dynamic-linker", "x", "-o", "a", "-static", "-lc"])).is_ok());
         assert!(refuse(&job(&["-shared", "-o", "a.so", "a.o"])).is_ok());
         assert!(refuse(&job(&["-cc1", "-E", "-fsanitize=address"])).is_ok());

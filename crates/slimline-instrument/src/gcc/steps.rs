@@ -135,7 +135,8 @@ fn link(job: &Job, directory: &Path, runtime: &[u8]) -> Result<u8, GccError> {
         return Err(GccError::Argument { argument: "-static".to_owned(), reason });
     }
     if job.lacks_c_library() {
-        return Err(GccError::Argument { argument: "-nostdlib".to_owned(), reason: WITHOUT_C_LIBRARY });
+        let (argument, reason) = WITHOUT_C_LIBRARY;
+        return Err(GccError::Argument { argument: argument.to_owned(), reason });
     }
     let archive = directory.join("libslimline_runtime.a");
     fs::write(&archive, runtime).map_err(|error| io_error(&archive, error))?;

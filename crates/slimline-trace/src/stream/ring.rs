@@ -49,8 +49,8 @@ pub const FILE_EXTENSION: &str = "trace";
 pub const MAGIC: u64 = u64::from_le_bytes(*b"slimtrac");
 /// Layout version of everything in this module. Version 1: the first. 2: the gate, and how long it was closed. 3: chunks have
 /// time stamps; whether there are several streams. 4: which PID namespace its numbers are of. 5: where objects are. 6: where threads'
-/// own variables are.
-pub const VERSION: u32 = 6;
+/// own variables are. 7: whether threads have words.
+pub const VERSION: u32 = 7;
 
 /// Room of a chunk. The best of 32 KiB to 1 MiB: small enough for a second-level cache, large enough that what an
 /// exchange costs is nothing.
@@ -151,9 +151,11 @@ pub struct RingHeader {
     pub paused_ns: AtomicU64,
     /// … which began then (`CLOCK_MONOTONIC`); 0 where it is not set.
     pub paused_since_ns: AtomicU64,
+    /// 1: the process is not instrumented itself and has no room for two words a thread, so nothing of it is traced.
+    pub has_no_words: AtomicU64,
 }
 
-const _: () = assert!(size_of::<RingHeader>() == 120);
+const _: () = assert!(size_of::<RingHeader>() == 128);
 
 /// What stands before an object's path, each in eight bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

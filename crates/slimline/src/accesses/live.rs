@@ -69,7 +69,7 @@ pub(super) fn read(
     missing.extend(unknown(program.program(), taken.accesses.unseen(), taken.accesses.unknown_frees()));
     let origins = taken.accesses.origins(program.program());
     if origins.is_empty() {
-        say(format_args!("slimline: nothing was traced: {}", why_untraced(&collector, command)));
+        say(format_args!("slimline: nothing was traced: {}", why_untraced(&collector, command, &missing)));
         outcome.exit();
     }
     let words = command.iter().map(|word| word.to_string_lossy().into_owned());

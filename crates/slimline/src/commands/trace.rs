@@ -75,7 +75,7 @@ fn live(options: &cli::Trace) -> anyhow::Result<u8> {
     let analysis = analysis(options);
     let mut live = if options.keep_up { Live::keeping_up(analysis) } else { Live::of(analysis) };
     let outcome = trace(options, &collector, &mut live)?;
-    if has_any(options, &collector, &outcome, !live.has_nothing()) {
+    if has_any(options, &collector, &outcome, !live.has_nothing(), &[]) {
         if let Some(configuration) = own_allocators(&collector) {
             say_never_called(&configuration, live.program());
         }
@@ -107,7 +107,7 @@ fn record(options: &cli::Trace, directory: &Path) -> anyhow::Result<u8> {
             outcome.stopped_early = outcome.stopped_early.or(Some(io::Error::other(format!("{error:#}"))));
         }
     }
-    if has_any(options, &collector, &outcome, words > 0) {
+    if has_any(options, &collector, &outcome, words > 0, &untold) {
         let place = shell_word(&directory.to_string_lossy());
         say(format_args!(
             "slimline: {}: {words} words of trace in {bytes} bytes (slimline trace --replay {place})",
@@ -120,7 +120,7 @@ fn record(options: &cli::Trace, directory: &Path) -> anyhow::Result<u8> {
         }
     }
     // The rest of what is missing is told when the trace is shown; this, another run may have.
-    if let Some((first, rest)) = untold.split_first() {
+    if let Some((first, rest)) = untold.split_first().filter(|_| words > 0 || outcome.stopped_early.is_some()) {
         let more =
             if rest.is_empty() { String::new() } else { format!(" (and {} more such lines: --replay)", rest.len()) };
         say(format_args!("slimline: {}: missing: {first}{more}", directory.display()));
@@ -160,8 +160,14 @@ fn say_never_called(configuration: &Configuration, program: &Program) {
     }
 }
 
-/// Whether anything was traced, where processes told something to report; says so if not.
-fn has_any(options: &cli::Trace, collector: &TraceCollector, outcome: &TraceOutcome, is_told: bool) -> bool {
+/// Whether anything was traced, where processes told something to report; says so if not, and what of `untold` is why.
+fn has_any(
+    options: &cli::Trace,
+    collector: &TraceCollector,
+    outcome: &TraceOutcome,
+    is_told: bool,
+    untold: &[String],
+) -> bool {
     if outcome.processes > 0 && is_told {
         return true;
     }
@@ -173,7 +179,7 @@ fn has_any(options: &cli::Trace, collector: &TraceCollector, outcome: &TraceOutc
         true => ", or --paused or --window let none be traced",
         false => "",
     };
-    say(format_args!("slimline: nothing was traced: {}{let_be}", why_untraced(collector, &options.command)));
+    say(format_args!("slimline: nothing was traced: {}{let_be}", why_untraced(collector, &options.command, untold)));
     false
 }
 

@@ -117,7 +117,7 @@ fn what_is_linked_is_named_in_full() {
         let free = line(&compile(directory.path(), None, &[compiler, "-nostdlib", "a.c"]));
         assert_eq!(
             free,
-            "slimline: -nostdlib can't be combined with tracing: the runtime needs the C library; link it too (-lc)"
+            "slimline: -nostdlib or -nodefaultlibs can't be combined with tracing: the runtime needs the C library; link it too (-lc)"
         );
     }
 }

@@ -141,7 +141,7 @@ fn what_can_t_be_traced_is_refused_in_a_line() {
     let free = with(&["gcc", "-nostdlib", "a.c"]);
     assert_eq!(
         free,
-        "slimline: -nostdlib can't be combined with tracing: the runtime needs the C library; link it too (-lc)"
+        "slimline: -nostdlib or -nodefaultlibs can't be combined with tracing: the runtime needs the C library; link it too (-lc)"
     );
     assert!(with(&["gcc", "@arguments"]).starts_with("slimline: -fsanitize=undefined can't be combined"));
     assert!(!directory.path().join("a.o").exists());
