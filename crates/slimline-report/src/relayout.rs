@@ -2,6 +2,7 @@
 
 mod cautions;
 mod loops;
+pub(crate) mod memory_nodes;
 mod titles;
 
 use std::collections::BTreeSet;
@@ -23,6 +24,7 @@ use slimline_simulate::relaid::{MovedField, Part, StructureLayout};
 pub use self::cautions::Caution;
 use self::cautions::cautions;
 pub use self::loops::{AdvisedLoops, LoopFacts, LoopRow, LoopSource, LoopWalkRow, TriedOrderRow};
+pub use self::memory_nodes::{MemoryNodesRow, NodesDataRow, NodesTaken};
 use self::titles::title;
 use crate::full_trace::bounds;
 use crate::simulation::AccessTrace;
@@ -46,6 +48,8 @@ pub struct Replayed {
     pub together: Option<Taken>,
     /// On large pages; none where the machine has none.
     pub large_pages: Option<LargePagesTaken>,
+    /// With pages in other nodes' memories; none where cores are near to one memory.
+    pub memory_nodes: Option<NodesTaken>,
     /// The machine's cache before memory; none where it has no caches.
     pub last_level: Option<LastLevel>,
 }
@@ -97,6 +101,8 @@ pub struct RelayoutReport {
     pub together: Option<PredictedRow>,
     /// The program on large pages; none where the machine has none.
     pub large_pages: Option<LargePagesRow>,
+    /// Its pages in other nodes' memories; none where the machine's cores are near to one memory.
+    pub memory_nodes: Option<MemoryNodesRow>,
     /// What became of it in the program's sources, where that was asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub patch: Option<PatchReport>,
@@ -360,6 +366,7 @@ impl RelayoutReport {
             loops: facts.loops.rows(&replayed.before, replayed.replayed < replayed.accesses),
             together: replayed.together.map(|together| PredictedRow::of(&together, &replayed.before)),
             large_pages: replayed.large_pages.map(|taken| LargePagesRow::of(&taken, replayed)),
+            memory_nodes: replayed.memory_nodes.as_ref().map(|taken| MemoryNodesRow::of(taken, facts.loops.origins)),
             patch: None,
         }
     }

@@ -112,6 +112,21 @@ impl<C: Consumer + ?Sized> Consumer for &mut C {
     }
 }
 
+/// Nobody takes nothing in.
+impl<C: Consumer> Consumer for Option<C> {
+    fn take(&mut self, accesses: &[Access]) {
+        self.iter_mut().for_each(|consumer| consumer.take(accesses));
+    }
+
+    fn skip(&mut self, accesses: &[Access]) {
+        self.iter_mut().for_each(|consumer| consumer.skip(accesses));
+    }
+
+    fn locate(&mut self, located: &Located<'_>) {
+        self.iter_mut().for_each(|consumer| consumer.locate(located));
+    }
+}
+
 impl<C: Consumer> Consumer for Vec<C> {
     fn take(&mut self, accesses: &[Access]) {
         self.iter_mut().for_each(|consumer| consumer.take(accesses));

@@ -214,9 +214,7 @@ impl Waiting {
     pub fn new(simulation: Simulation) -> Self {
         let machine = simulation.machine();
         let line_shift = machine.line_bytes().trailing_zeros();
-        let farthest = machine.caches.iter().map(|cache| cache.latency_cycles).max().unwrap_or(0);
-        let pages = machine.tlbs.iter().map(|tlb| tlb.latency_cycles).sum::<u32>() + machine.page_walk_cycles;
-        let cached_cycles = u64::from(farthest) + u64::from(pages);
+        let cached_cycles = machine.cached_cycles();
         let (page_bytes, fault) = match simulation.large_pages() {
             LargePages::All => (LARGE_PAGE_BYTES, LARGE_FAULT),
             LargePages::None | LargePages::Ranges(_) => (SMALL_PAGE_BYTES, 1.0),

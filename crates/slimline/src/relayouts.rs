@@ -18,13 +18,14 @@ use slimline_analyze::relayout::search::{Searched, is_worth_trying};
 use slimline_analyze::relayout::ties::{Tie, ties};
 use slimline_analyze::relayout::visits::{Visiting, Visits};
 use slimline_analyze::relayout::{Taken, TimeRatio, share};
-use slimline_report::relayout::{Facts, LargePagesTaken, LastLevel, RelayoutReport, Replayed};
+use slimline_report::relayout::{Facts, LargePagesTaken, LastLevel, NodesTaken, RelayoutReport, Replayed};
 use slimline_report::simulation::AccessTrace;
 use slimline_simulate::access::{Access, Consumer};
 use slimline_simulate::footprint::Footprint;
 use slimline_simulate::machine::{Cache, Machine};
+use slimline_simulate::page_use::{PageUse, UsedPages};
 use slimline_simulate::relaid::{Relaid, Relayout};
-use slimline_simulate::simulation::{LargePages, Options};
+use slimline_simulate::simulation::{LargePages, MemoryPolicy, Options};
 use slimline_simulate::spread::on_threads;
 use slimline_simulate::waiting::Waiting;
 use slimline_simulate::windows::{WINDOW, Windows};
@@ -200,6 +201,9 @@ pub(crate) struct AsItIs {
 /// How a second pass sees the structures visited, and what a machine waits for.
 pub(crate) type Visited<'a> = Windows<(Visiting<'a>, Relaid<'a, Waiting>)>;
 
+/// How it sees what loops take, and who uses which pages.
+pub(crate) type Measured = Windows<(Option<Measuring>, Option<PageUse>)>;
+
 impl<'a> Search<'a> {
     /// Of what was found in a first pass, among all layouts.
     ///
@@ -263,15 +267,19 @@ impl<'a> Search<'a> {
     /// Who sees, in a second pass, how structures are visited and what is waited for as they are.
     pub(crate) fn visiting<'r>(&'r self, as_it_is: &'r AsItIs) -> anyhow::Result<Visited<'r>> {
         let visiting = Visiting::new(&self.structured, &as_it_is.starts);
-        let waiting = self.waiting(MOST_REPLAYED, LargePages::None)?;
+        let waiting = self.waiting(MOST_REPLAYED, &Options::default())?;
         let both = (visiting, Relaid::new(waiting, &as_it_is.relayout));
         Ok(Windows::new(both, self.accesses, MOST_REPLAYED))
     }
 
-    /// Who measures, in a second pass, what loops take; none where none walks against the layout.
-    pub(crate) fn measuring(&self, loops: &LoopSearch<'_>) -> anyhow::Result<Option<Windows<Measuring>>> {
-        let measuring = loops.measuring(self.waiting(MOST_REPLAYED, LargePages::None)?);
-        Ok(measuring.map(|measuring| Windows::new(measuring, self.accesses, MOST_REPLAYED)))
+    /// Who measures, in a second pass, what loops take and who uses which pages; none where no loop walks against the layout and cores are near to one memory.
+    pub(crate) fn measuring(&self, loops: &LoopSearch<'_>) -> anyhow::Result<Option<Measured>> {
+        let (machine, name) = self.machine;
+        let nests = loops.measuring(self.waiting(MOST_REPLAYED, &Options::default())?);
+        let has_nodes = machine.near_memories().len() > 1;
+        let pages = has_nodes.then(|| simulation(machine, name, &Options::default())).transpose()?.map(PageUse::new);
+        let is_wanted = nests.is_some() || pages.is_some();
+        Ok(is_wanted.then(|| Windows::new((nests, pages), self.accesses, MOST_REPLAYED)))
     }
 
     /// Who reads for it.
@@ -284,7 +292,7 @@ impl<'a> Search<'a> {
         &self,
         (visited, as_it_is): (Visited<'_>, &AsItIs),
         loops: &LoopSearch<'_>,
-        measured: Option<Windows<Measuring>>,
+        measured: Option<Measured>,
     ) -> anyhow::Result<RelayoutReport> {
         let (visiting, relaid) = visited.finish();
         let (visits, replayed) = visiting.finish();
@@ -319,8 +327,9 @@ impl<'a> Search<'a> {
         self.confirm(&mut searched, &before)?;
         let (together, large_pages) = self.together(&searched)?;
         let windows = if self.accesses > MOST_REPLAYED { MOST_REPLAYED / WINDOW } else { 0 };
-        let measured = measured.map(Windows::finish);
-        let mut loops = loops.judge(measured, self.machine, (before, windows), &self.described)?;
+        let (nests, pages) = measured.map(Windows::finish).unwrap_or_default();
+        let memory_nodes = pages.map(|pages| self.on_nodes(pages.finish())).transpose()?.flatten();
+        let mut loops = loops.judge(nests, self.machine, (before, windows), &self.described)?;
         if !loops.is_empty() {
             loops.note_relaid(self.relaid(&searched, as_it_is), |of| &structured.structures[of as usize].name);
         }
@@ -335,7 +344,8 @@ impl<'a> Search<'a> {
             loops: loops.facts(),
         };
         let last_level = self.last_level.clone();
-        let replayed = Replayed { accesses: self.accesses, replayed, before, together, large_pages, last_level };
+        let accesses = self.accesses;
+        let replayed = Replayed { accesses, replayed, before, together, large_pages, memory_nodes, last_level };
         Ok(RelayoutReport::new(self.described.clone(), &facts, &searched, &replayed, of_structures))
     }
 
@@ -361,25 +371,25 @@ impl<'a> Search<'a> {
     }
 
     /// A machine that is to see so many accesses at most.
-    fn waiting(&self, most: u64, large_pages: LargePages) -> anyhow::Result<Waiting> {
+    fn waiting(&self, most: u64, options: &Options) -> anyhow::Result<Waiting> {
         let (machine, name) = self.machine;
-        let waiting = Waiting::new(simulation(machine, name, &Options { large_pages, ..Options::default() })?);
+        let waiting = Waiting::new(simulation(machine, name, options)?);
         // In windows pages seem to be accessed first that were before.
         Ok(if self.accesses > most { waiting.without_faults() } else { waiting })
     }
 
-    /// What a machine with pages so large makes of the trace in each of these layouts, of so many accesses at most. None where objects have no
+    /// What a machine with pages of such a size and place makes of the trace in each of these layouts, of so many accesses at most. None where objects have no
     /// room in a process's addresses.
-    fn replay(&self, all: &[(LargePages, Chosen<'_>)], most: u64) -> anyhow::Result<Vec<Option<Taken>>> {
+    fn replay(&self, all: &[(Options, Chosen<'_>)], most: u64) -> anyhow::Result<Vec<Option<Taken>>> {
         let mut taken = Vec::with_capacity(all.len());
         let together = (MOST_PLACED / self.objects.len().max(1)).clamp(1, TOGETHER);
         for some in all.chunks(together) {
             let of_chosen = |(_, chosen): &(_, Chosen<'_>)| relayout(&self.objects, &self.structured, chosen).ok();
             let relayouts: Vec<Option<Relayout>> = some.iter().map(of_chosen).collect();
             let mut replaying = Vec::with_capacity(some.len());
-            for ((large_pages, _), relayout) in some.iter().zip(&relayouts) {
+            for ((options, _), relayout) in some.iter().zip(&relayouts) {
                 let Some(relayout) = relayout else { continue };
-                let relaid = Relaid::new(self.waiting(most, large_pages.clone())?, relayout);
+                let relaid = Relaid::new(self.waiting(most, options)?, relayout);
                 replaying.push(Windows::new(relaid, self.accesses, most));
             }
             let (replayed, read) = on_threads(replaying, |to| {
@@ -411,11 +421,11 @@ impl<'a> Search<'a> {
         }
         let mut ratios: Vec<Vec<Option<TimeRatio>>> = found.iter().map(|found| vec![None; found.len()]).collect();
         let with = |&(of, number): &(usize, usize)| {
-            (LargePages::None, self.with(&[(searched[of].structure, &found[of][number])]))
+            (Options::default(), self.with(&[(searched[of].structure, &found[of][number])]))
         };
         let numbered = || (0..).zip(&found).flat_map(|(of, found)| (0..found.len()).map(move |number| (of, number)));
         let plain: Vec<_> = numbered().filter(|&(of, number)| !found[of][number].is_combined()).collect();
-        let mut all = vec![(LargePages::None, self.with(&[]))];
+        let mut all = vec![(Options::default(), self.with(&[]))];
         all.extend(plain.iter().map(with));
         let mut taken = self.replay(&all, MOST_TRIED)?.into_iter();
         let Some(before) = taken.next().flatten() else { return Ok(()) };
@@ -455,7 +465,7 @@ impl<'a> Search<'a> {
         let mut each = Vec::with_capacity(of_change.len());
         for &of in &of_change {
             if let Some(tried) = searched[of].advised() {
-                each.push((LargePages::None, self.with(&[(searched[of].structure, &tried.candidate)])));
+                each.push((Options::default(), self.with(&[(searched[of].structure, &tried.candidate)])));
             }
         }
         let taken = self.replay(&each, MOST_REPLAYED)?;
@@ -472,15 +482,16 @@ impl<'a> Search<'a> {
     fn together(&self, searched: &[Searched]) -> anyhow::Result<(Option<Taken>, Option<LargePagesTaken>)> {
         let advised: Vec<_> = searched.iter().filter_map(|of| Some((of.structure, &of.advised()?.candidate))).collect();
         let has_large_pages = self.machine.0.tlbs.iter().any(|tlb| tlb.large_pages);
+        let on_large_pages = || Options { large_pages: LargePages::All, ..Options::default() };
         let mut all = Vec::new();
         if has_large_pages {
-            all.push((LargePages::All, self.with(&[])));
+            all.push((on_large_pages(), self.with(&[])));
         }
         if has_large_pages && !advised.is_empty() {
-            all.push((LargePages::All, self.with(&advised)));
+            all.push((on_large_pages(), self.with(&advised)));
         }
         if advised.len() > 1 {
-            all.push((LargePages::None, self.with(&advised)));
+            all.push((Options::default(), self.with(&advised)));
         }
         let mut taken = self.replay(&all, MOST_REPLAYED)?;
         let together = match advised.as_slice() {
@@ -489,10 +500,18 @@ impl<'a> Search<'a> {
             [(one, _)] => searched.iter().find(|of| of.structure == *one).and_then(|of| of.confirmed),
             _ => taken.pop().flatten(),
         };
-        let mut on_large_pages = taken.into_iter();
-        let alone = on_large_pages.next().flatten();
-        let with_advised = on_large_pages.next().flatten();
+        let mut large = taken.into_iter();
+        let alone = large.next().flatten();
+        let with_advised = large.next().flatten();
         Ok((together, alone.map(|alone| LargePagesTaken { alone, with_advised })))
+    }
+
+    /// The program as it is with its pages in other nodes' memories.
+    fn on_nodes(&self, UsedPages { touched, used, keys }: UsedPages) -> anyhow::Result<Option<NodesTaken>> {
+        let of = |memory| (Options { memory, ..Options::default() }, self.with(&[]));
+        let taken = self.replay(&[touched, MemoryPolicy::Interleaved, used].map(of), MOST_REPLAYED)?;
+        let [Some(touched), Some(interleaved), Some(used)] = taken[..] else { return Ok(None) };
+        Ok(Some(NodesTaken { touched, interleaved, used, keys }))
     }
 }
 

@@ -1,6 +1,7 @@
 //! Layouts and orders of loops that were tried on a trace, as text.
 
 pub(crate) mod loops;
+pub(crate) mod memory_nodes;
 
 use std::fmt::{self, Write};
 use std::path::Path;
@@ -76,6 +77,12 @@ pub fn relayout(out: &mut impl Write, report: &RelayoutReport, here: &Path) -> f
         heading(out, "LARGE PAGES")?;
         for line in large_pages(report, &pages) {
             fold(out, &line, 2, 2)?;
+        }
+    }
+    if let Some(nodes) = &report.memory_nodes {
+        heading(out, "MEMORY NODES")?;
+        for line in memory_nodes::lines(nodes, here) {
+            fold(out, &line, 2, 4)?;
         }
     }
     if let Some(made) = &report.patch {
@@ -376,6 +383,7 @@ pub(crate) mod tests {
             loops: Vec::new(),
             together,
             large_pages: None,
+            memory_nodes: None,
             patch: None,
         }
     }
@@ -411,6 +419,17 @@ pub(crate) mod tests {
         assert!(said.contains("with the advice −50.0 %") && said.contains("glibc.malloc.hugetlb=1"), "{said}");
         let none = of(false, None);
         assert!(none.contains("Pages of 2 MiB do not gain 2 %.") && !none.contains("madvise"), "{none}");
+    }
+
+    #[test]
+    fn memory_nodes_are_told_with_the_data() {
+        let of = |interleaved, used| {
+            let memory_nodes = Some(crate::relayout::memory_nodes::tests::nodes(interleaved, used));
+            let all = text(&RelayoutReport { memory_nodes, ..report(vec![structure("struct one", 0.125)], None) });
+            let (_, said) = all.split_once("MEMORY NODES\n").unwrap();
+            said.split_once("\n\n").unwrap().0.to_owned()
+        };
+        insta::assert_snapshot!([of(90.0, 60.0), of(62.0, 60.0), of(120.0, 99.0)].join("\n---\n"));
     }
 
     #[test]

@@ -17,7 +17,7 @@ pub use self::walks::{Walk, Walks};
 use crate::access::{Access, AccessKind, Consumer, Located, TOGETHER};
 use crate::machine::{Machine, MachineError};
 use crate::reuse::{CoreSets, CoreSetsError, Histogram, ReuseDistances, TooManyLines};
-use crate::simulation::{Cost, Homes, Options, Simulation};
+use crate::simulation::{Cost, Homes, MemoryPolicy, Options, Simulation};
 
 /// Why an access took longer than a hit in the first level.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -138,7 +138,7 @@ impl Locality {
         let first = machine.path(false).first().map(|&cache| machine.caches[cache].lines());
         Ok(Self {
             distances: ReuseDistances::new(CoreSets::of_machine(machine)?),
-            homes: Homes::new(machine),
+            homes: Homes::new(machine, MemoryPolicy::FirstTouch),
             asked: None,
             first_level_lines: first.unwrap_or(0),
             line_shift: machine.line_bytes().trailing_zeros(),

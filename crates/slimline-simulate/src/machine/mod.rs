@@ -235,6 +235,13 @@ impl Machine {
         path
     }
 
+    /// Cycles, beyond those of a hit, that no access takes longer which a cache serves.
+    pub(crate) fn cached_cycles(&self) -> u64 {
+        let farthest = self.caches.iter().map(|cache| cache.latency_cycles).max().unwrap_or(0);
+        let pages = self.tlbs.iter().map(|tlb| tlb.latency_cycles).sum::<u32>() + self.page_walk_cycles;
+        u64::from(farthest) + u64::from(pages)
+    }
+
     /// Bytes of a line.
     pub fn line_bytes(&self) -> u32 {
         self.caches.first().map_or(1, |cache| cache.line_bytes)
@@ -244,6 +251,14 @@ impl Machine {
     #[inline]
     pub fn core_of(&self, thread: u32) -> u32 {
         if thread < self.cores { thread } else { thread % self.cores }
+    }
+
+    /// The memories that some core is near to, each once.
+    pub fn near_memories(&self) -> Vec<u32> {
+        let mut near: Vec<u32> = self.memory_of_core().into_iter().map(|memory| memory as u32).collect();
+        near.sort_unstable();
+        near.dedup();
+        near
     }
 
     /// The memory that each core is near to.

@@ -19,6 +19,7 @@ mod words;
 pub use counters::{Counts, Events, Misses};
 pub use hierarchy::MachineEvents;
 pub(crate) use homes::Homes;
+pub use homes::MemoryPolicy;
 pub use tlb::LargePages;
 
 use std::hint::black_box;
@@ -44,6 +45,8 @@ pub struct Options {
     pub used_bytes: bool,
     /// Which addresses lie on large pages.
     pub large_pages: LargePages,
+    /// Which memory pages live in.
+    pub memory: MemoryPolicy,
 }
 
 /// A machine while it is used. Where several machines are wanted in one pass, each gets each batch.
@@ -81,7 +84,7 @@ impl Simulation {
             let why = "counts as Cachegrind does, which looks lines up by pairs: which bytes are used can't be told";
             return Err(MachineError(format!("machine {}: {why}", machine.name)));
         }
-        let hierarchy = Hierarchy::new(machine, options.classes, options.used_bytes);
+        let hierarchy = Hierarchy::new(machine, options);
         let cores = if machine.tlbs.is_empty() { 0 } else { machine.cores };
         let has_quick_hits = hierarchy.has_fronts() && !options.used_bytes;
         Ok(Self {

@@ -1,11 +1,13 @@
 //! Random accesses to random machines: the simulator counts what its twin counts.
 
+use std::sync::Arc;
+
 use proptest::prelude::*;
 use slimline_simulate::access::{Access, AccessKind};
 use slimline_simulate::machine::{
     Cache, Counting, Holds, Inclusion, Machine, Memory, Prefetch, Replacement, Sharing, Tlb,
 };
-use slimline_simulate::simulation::{LargePages, Options};
+use slimline_simulate::simulation::{LargePages, MemoryPolicy, Options};
 
 use crate::outcome;
 use crate::twin::Twin;
@@ -132,10 +134,17 @@ fn options() -> impl Strategy<Value = Options> {
         Just(LargePages::All),
         Just(LargePages::Ranges(vec![0..1 << 21, 3 << 21..4 << 21])),
     ];
-    (any::<bool>(), any::<bool>(), large_pages).prop_map(|(classes, used_bytes, large_pages)| Options {
+    let bound = |homes: Vec<(u64, u32)>| MemoryPolicy::Bound(Arc::new(homes.into_iter().collect()));
+    let memory = prop_oneof![
+        2 => Just(MemoryPolicy::FirstTouch),
+        1 => Just(MemoryPolicy::Interleaved),
+        1 => prop::collection::vec((0..3_u64, 0..3_u32), 0..4).prop_map(bound),
+    ];
+    (any::<bool>(), any::<bool>(), large_pages, memory).prop_map(|(classes, used_bytes, large_pages, memory)| Options {
         classes,
         used_bytes,
         large_pages,
+        memory,
     })
 }
 

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use slimline_simulate::access::{Access, AccessKind};
 use slimline_simulate::machine::{Counting, Inclusion, Machine, Prefetch, Replacement};
-use slimline_simulate::simulation::{Counts, Events, LargePages, MachineEvents, Misses, Options};
+use slimline_simulate::simulation::{Counts, Events, LargePages, MachineEvents, MemoryPolicy, Misses, Options};
 
 #[derive(Clone, Debug, Default)]
 struct Way {
@@ -512,12 +512,21 @@ impl Twin {
         let page = line * u64::from(self.machine.line_bytes()) / 4096;
         let used = |twin: &Self, memory: usize| twin.homes.values().filter(|&&home| home == memory).count() as u64;
         if !self.homes.contains_key(&page) {
+            let of_cores = |memory: &usize| !self.machine.memories[*memory].cores.is_empty();
+            let wanted = match &self.options.memory {
+                MemoryPolicy::FirstTouch => near,
+                MemoryPolicy::Interleaved => {
+                    let all: Vec<usize> = (0..self.machine.memories.len()).filter(of_cores).collect();
+                    all[page as usize % all.len()]
+                }
+                MemoryPolicy::Bound(homes) => homes.get(&page).map_or(near, |home| *home as usize),
+            };
             let mut order: Vec<usize> = (0..self.machine.memories.len()).collect();
-            order.sort_by_key(|&memory| (memory != near, self.machine.memories[memory].latency_cycles[near]));
+            order.sort_by_key(|&memory| (memory != wanted, self.machine.memories[memory].latency_cycles[wanted]));
             let fits = |memory: &usize| {
                 self.machine.memories[*memory].bytes.is_none_or(|bytes| used(self, *memory) < bytes / 4096)
             };
-            let home = order.into_iter().find(fits).unwrap_or(near);
+            let home = order.into_iter().find(fits).unwrap_or(wanted);
             let home = if self.machine.memories.len() == 1 { 0 } else { home };
             self.homes.insert(page, home);
         }

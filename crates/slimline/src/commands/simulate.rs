@@ -16,6 +16,7 @@ pub(crate) fn run(options: &cli::Simulate) -> anyhow::Result<u8> {
         classes: options.classes,
         used_bytes: options.used_bytes,
         large_pages: if options.large_pages { LargePages::All } else { LargePages::None },
+        ..Options::default()
     };
     let simulations = options.machine.iter().map(|name| simulation(&machine(name)?, name, &simulated));
     let simulations = simulations.collect::<anyhow::Result<Vec<_>>>()?;

@@ -20,7 +20,7 @@ use slimline_simulate::access::Consumer;
 use slimline_simulate::extents::Extents;
 use slimline_simulate::machine::Machine;
 use slimline_simulate::sharing::LineFinder;
-use slimline_simulate::simulation::{LargePages, Options, Simulation};
+use slimline_simulate::simulation::{Options, Simulation};
 
 use super::{histogram, place, reuse, share, simulate, trace};
 use crate::accesses::{Accesses, AttributedReader};
@@ -118,7 +118,7 @@ impl<'a> Of<'a> {
     /// All that needs no more than the accesses.
     fn first_pass(&self) -> anyhow::Result<FirstPass<'a>> {
         let &Self { trace, machine, with_tlbs, machine_name, .. } = self;
-        let asked = Options { classes: true, used_bytes: true, large_pages: LargePages::None };
+        let asked = Options { classes: true, used_bytes: true, ..Options::default() };
         let mut levels = vec![self.simulation(&asked)?];
         let mut locality = reuse::of_all((machine, machine_name)).map_err(in_words);
         let mut finder = LineFinder::new(machine.line_bytes());

@@ -15,7 +15,9 @@ use crate::relayout::{AdvisedRow, LoopRow, PredictedRow, RelayoutReport, Structu
 use crate::structure_map::{Block, Map, What};
 use crate::text::gain;
 use crate::text::number::{percent, plural};
-use crate::text::relayout::{NOTHING, fits, large_pages, layout_words, method, ratio, replayed, unnamed, what_it_is};
+use crate::text::relayout::{
+    NOTHING, fits, large_pages, layout_words, memory_nodes, method, ratio, replayed, unnamed, what_it_is,
+};
 use crate::view::{Interval, NewLayout};
 
 /// Most parts of a layout that are drawn.
@@ -72,6 +74,12 @@ pub(super) fn cards(out: &mut impl Write, report: &RelayoutReport) -> fmt::Resul
     if let Some(pages) = report.large_pages {
         writeln!(out, "<h3>Large pages</h3>")?;
         for line in large_pages(report, &pages) {
+            writeln!(out, "<p>{}</p>", Escaped(&line))?;
+        }
+    }
+    if let Some(nodes) = &report.memory_nodes {
+        writeln!(out, "<h3>Memory nodes</h3>")?;
+        for line in memory_nodes::lines(nodes, Path::new("")) {
             writeln!(out, "<p>{}</p>", Escaped(&line))?;
         }
     }

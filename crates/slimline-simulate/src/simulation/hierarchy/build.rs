@@ -1,5 +1,6 @@
 //! A machine's caches, all empty.
 
+use super::super::Options;
 use super::super::array::{Array, Names};
 use super::super::blocks::Blocks;
 use super::super::counters::{Counters, Events};
@@ -14,7 +15,8 @@ use crate::machine::{Cache, Inclusion, Machine};
 
 impl Hierarchy {
     /// Of a machine that is as it should be.
-    pub(in super::super) fn new(machine: &Machine, classes: bool, used_bytes: bool) -> Self {
+    pub(in super::super) fn new(machine: &Machine, options: &Options) -> Self {
+        let &Options { classes, used_bytes, .. } = options;
         // All caches are numbered, nearest first.
         let mut kinds: Vec<usize> = (0..machine.caches.len()).collect();
         kinds.sort_by_key(|&kind| machine.caches[kind].level);
@@ -88,7 +90,7 @@ impl Hierarchy {
             blocks: Blocks::new(machine.caches.len()),
             is_wide: false,
             directory,
-            homes: Homes::new(machine),
+            homes: Homes::new(machine, options.memory.clone()),
             used: used_bytes.then(UsedBytes::default),
             changers: Vec::new(),
             line_shift: machine.line_bytes().trailing_zeros(),
