@@ -40,7 +40,7 @@ pub enum Turn {
     /// In each step.
     Inner,
     /// Once for each time around the outer loop, within which a register holds what it loads or stores: a sum. In another order
-    /// it is executed whenever the outer loop's place has changed, and what is stored must be loaded first.
+    /// it is executed whenever the outer loop's place has changed.
     Outer,
 }
 
@@ -116,17 +116,15 @@ pub fn accesses(streams: &[Stream], times: Times, order: Order, mut access: impl
         let goes_on =
             before.replace((inner, outer)).is_some_and(|(last, of_outer)| of_outer == outer && last + 1 == inner);
         for (key, stream) in (0..).zip(streams) {
-            let kind = match (stream.turn, order) {
-                (Turn::Outer, _) if goes_on => continue,
-                (Turn::Outer, Order::Exchanged | Order::Tiled(_)) if stream.kind.stores() => AccessKind::Modify,
-                _ => stream.kind,
-            };
+            if stream.turn == Turn::Outer && goes_on {
+                continue;
+            }
             let moved = |stride: i64, times: u64| stride.wrapping_mul(times.cast_signed()).cast_unsigned();
             let address = stream
                 .start
                 .wrapping_add(moved(stream.inner_bytes, inner))
                 .wrapping_add(moved(stream.outer_bytes, outer));
-            access(Access { address, key, bytes: stream.bytes, thread: 0, kind });
+            access(Access { address, key, bytes: stream.bytes, thread: 0, kind: stream.kind });
         }
     });
 }
@@ -161,20 +159,19 @@ impl Instructions {
     }
 }
 
-/// A sum that is loaded before the inner loop and stored in it or behind it is one place that is changed, in each step that is not in the same loop as
-/// the one before.
+/// What a register holds for a time around the outer loop is in memory: what is stored then is a sum so far, which must be loaded first. That is
+/// one access, as is what is loaded before the inner loop and stored in each of its steps.
 fn sums_in_memory(streams: &[Stream]) -> Vec<Stream> {
     let place = |of: &Stream| (of.start, of.inner_bytes, of.outer_bytes, of.bytes);
-    let is_sum = |of: &Stream| of.inner_bytes == 0 && of.outer_bytes != 0;
-    let of_place = |one: &Stream, stores: bool| {
-        let is_one = |other: &&Stream| place(other) == place(one) && other.kind.stores() == stores;
-        is_sum(one).then(|| streams.iter().find(is_one)).flatten()
+    let is_sum = |load: &Stream, store: &Stream| {
+        let is_load = load.turn == Turn::Outer && !load.kind.stores();
+        is_load && store.kind.stores() && place(load) == place(store)
     };
     let changed = |of: &Stream| match of.kind.stores() {
-        true if of_place(of, false).is_some_and(|load| load.turn == Turn::Outer) => {
+        true if of.turn == Turn::Outer || streams.iter().any(|load| is_sum(load, of)) => {
             Some(Stream { kind: AccessKind::Modify, ..*of })
         }
-        false if of.turn == Turn::Outer && of_place(of, true).is_some() => None,
+        false if streams.iter().any(|store| is_sum(of, store)) => None,
         _ => Some(*of),
     };
     streams.iter().filter_map(changed).collect()
@@ -351,7 +348,9 @@ mod tests {
             Stream { start: 64, inner_bytes: 0, outer_bytes: 8, bytes: 8, kind: AccessKind::Store, turn: Turn::Outer };
         let run = |order| {
             let mut all = Vec::new();
-            accesses(&[sum], Times { inner: 4, outer: 2 }, order, |access| all.push((access.address, access.kind)));
+            let Instructions { streams, times, .. } =
+                Instructions::of(&[sum], Times { inner: 4, outer: 2 }, order, false);
+            accesses(&streams, times, order, |access| all.push((access.address, access.kind)));
             all
         };
         assert_eq!(run(Order::Now), [(64, AccessKind::Store), (72, AccessKind::Store)]);
@@ -386,6 +385,9 @@ mod tests {
         // A store in each step, as the compiler does not know that it is not what it loads next.
         let each = Stream { turn: Turn::Inner, ..stored };
         assert_eq!(made(&[c, each], Order::Exchanged).streams, [vector(Stream { turn: Turn::Inner, ..modified })]);
+        // What only stores stays so, and what is loaded elsewhere stays a load.
+        let elsewhere = Stream { start: 0, ..c };
+        assert_eq!(made(&[elsewhere, each], Order::Tiled(4)).streams, [elsewhere, each]);
         // A sum of all in a register; one for each row; what walks otherwise; what the step before stored.
         let before = Stream { start: 0, outer_bytes: 8, ..stored };
         let above = Stream { start: 8, ..load };
