@@ -48,6 +48,15 @@ impl Walker {
         Times { inner: self.walk.inner().round() as u64, outer: self.walk.outer().round() as u64 }
     }
 
+    /// The same where others are in its loop. To one that goes through rows without a gap two loops around it are one, in which another one begins
+    /// again.
+    pub(crate) fn times_with(&self, others: &[Self]) -> Times {
+        let times = self.times();
+        let shorter =
+            others.iter().map(|other| other.times().outer).filter(|&of| !are_alike(of as f64, times.outer as f64));
+        Times { outer: shorter.fold(times.outer, u64::min), ..times }
+    }
+
     pub(crate) fn stream(&self) -> Stream {
         let Walk { start, inner_bytes, outer_bytes, .. } = self.walk;
         Stream { start, inner_bytes, outer_bytes, bytes: self.bytes, kind: self.kind, turn: Turn::Inner }
@@ -109,7 +118,10 @@ impl Walker {
         if self.thread != other.thread || !overlap {
             return None;
         }
-        self.of_as_many(self.walk.inner(), other.walk.inner())
+        let found = self.of_as_many(self.walk.inner(), other.walk.inner())?;
+        // A loop around it may be as long.
+        let elements = |of: &Self| of.accesses as f64 * f64::from(of.lanes);
+        are_alike(elements(&found), elements(other)).then_some(found)
     }
 
     /// The same of one that goes on from where it was as the loop around the other one goes on: rows one behind the other are one walk.

@@ -109,7 +109,9 @@ pub fn find(keys: &[Walking], line_bytes: u64, origins: &Origins) -> FoundNests 
         let mut streams: Vec<NestStream> = Vec::new();
         let mut at = 0;
         let mut most = Times { inner: 0, outer: 0 };
-        for walker in walkers.nest_of(leading) {
+        let of_nest = walkers.nest_of(leading);
+        let times = leading.times_with(&of_nest);
+        for walker in of_nest {
             if walker.key() == leading.key() {
                 at = streams.len();
             }
@@ -131,7 +133,7 @@ pub fn find(keys: &[Walking], line_bytes: u64, origins: &Origins) -> FoundNests 
                 streams.push(NestStream { keys: vec![key], walking: 1, stream, steps, is_line: false });
             }
         }
-        nests.push(Nest { streams, leading: at, times: leading.times(), most });
+        nests.push(Nest { streams, leading: at, times, most });
     }
     with_other_copies(&mut nests, &mut taken, (keys, origins));
     let mut of_code: BTreeMap<BTreeSet<_>, Vec<usize>> = BTreeMap::new();
@@ -339,9 +341,12 @@ impl Measured<'_> {
             let line = line.parse().ok();
             file == of_leading && pair.zip(line).is_some_and(|(pair, line)| pair.reach.contains(&line))
         };
-        let is_line = |of: &&NestStream| of.is_line || of.steps == Steps::Line;
-        let lines = nest.streams.iter().filter(is_line).map(|of| origins.of(of.keys[0]).line);
-        lines.into_iter().find(|&line| !is_read(line)).map(Withheld::Counted)
+        let line = |of: &NestStream| origins.of(of.keys[0]).line;
+        let place = |of: &NestStream| (of.stream.start, of.stream.inner_bytes, of.stream.outer_bytes);
+        // What a compiler takes out of the inner loop has no line: whatever else is there each time is told by the same.
+        let is_written = |of: &NestStream| nest.streams.iter().any(|at| place(at) == place(of) && is_read(line(at)));
+        let mut lines = nest.streams.iter().filter(|of| of.is_line || of.steps == Steps::Line);
+        lines.find(|of| !is_written(of)).map(|of| Withheld::Counted(line(of)))
     }
 }
 
@@ -416,6 +421,46 @@ mod tests {
         (0..found.loops.len()).map(judge).collect()
     }
 
+    fn found(accesses: &[Access], lines: &[u32]) -> Nest {
+        let mut walks = KeyWalks::default();
+        walks.take(accesses);
+        let nests = find(&walks.finish(), 64, &origins(lines)).nests;
+        let [nest] = <[Nest; 1]>::try_from(nests).unwrap();
+        nest
+    }
+
+    #[test]
+    fn what_is_set_before_an_inner_loop_is_not_in_it() {
+        // `x[j] = 0; for (i …) x[j] += a[i][j];`, where both loops are eight long.
+        let step = |column: u64| {
+            let each =
+                move |row: u64| [load(1, row * 128 + column * 8), access(2, (1 << 20) + column * 8, AccessKind::Store)];
+            [access(0, (1 << 20) + column * 8, AccessKind::Store)].into_iter().chain((0..8).flat_map(each))
+        };
+        let nest = found(&(0..24).flat_map(|at| step(at % 8)).collect::<Vec<_>>(), &[0, 1, 2]);
+        let streams = nest.streams.iter().map(|of| {
+            let Stream { inner_bytes, outer_bytes, turn, .. } = of.stream;
+            (of.keys[0], inner_bytes, outer_bytes, turn, of.steps)
+        });
+        let expected = [
+            (1, 128, 8, Turn::Inner, Steps::Passes(0)),
+            (2, 0, 8, Turn::Inner, Steps::Passes(0)),
+            (0, 0, 8, Turn::Outer, Steps::Passes(0)),
+        ];
+        assert_eq!(streams.collect::<Vec<_>>(), expected);
+    }
+
+    #[test]
+    fn the_loop_around_is_as_long_as_to_one_that_begins_again() {
+        // `b[i][j] … a[k][i] * b[i + 1 + k][j]`: the rows of b are a line each, and one behind the other.
+        let step = |row: u64, column: u64, k: u64| {
+            [load(0, (row + 1 + k) * 64 + column * 8), load(1, (1 << 20) + k * 512 + row * 8)]
+        };
+        let all = (0..4).flat_map(|row| (0..8).flat_map(move |column| (0..5).flat_map(move |k| step(row, column, k))));
+        let nest = found(&all.collect::<Vec<_>>(), &[0, 1]);
+        assert_eq!((nest.times, nest.most), (Times { inner: 5, outer: 8 }, Times { inner: 5, outer: 32 }));
+    }
+
     /// By themselves.
     fn taken(accesses: &[Access]) -> Taken {
         let mut waiting = waiting();
@@ -467,7 +512,8 @@ mod tests {
         let mut pair = written("x[i] += a[j][i];");
         pair.reach = 0..3;
         let found = |passes: u64, pair: Option<&LoopPair>| {
-            let found = judged_of((&summed(passes), &[2, 1, 2, 2]), pair);
+            // The compiler loads a sum in front of the inner loop, of no line of it.
+            let found = judged_of((&summed(passes), &[9, 1, 2, 2]), pair);
             let [loops] = &found[..] else { panic!("{found:?}") };
             assert_eq!(loops.accesses, 272 * passes);
             loops.clone()

@@ -39,9 +39,10 @@ pub struct Stream {
 pub enum Turn {
     /// In each step.
     Inner,
-    /// Once for each time around the outer loop, within which a register holds what it loads or stores: a sum. In another order
-    /// it is executed whenever the outer loop's place has changed, and what is stored must be loaded first.
+    /// Once for each time around the outer loop: beside the inner one, in which a register may hold it.
     Outer,
+    /// Whenever the outer loop's place has changed, until when a register holds it.
+    Held,
 }
 
 /// How often each loop goes around.
@@ -116,17 +117,20 @@ pub fn accesses(streams: &[Stream], times: Times, order: Order, mut access: impl
         let goes_on =
             before.replace((inner, outer)).is_some_and(|(last, of_outer)| of_outer == outer && last + 1 == inner);
         for (key, stream) in (0..).zip(streams) {
-            let kind = match (stream.turn, order) {
-                (Turn::Outer, _) if goes_on => continue,
-                (Turn::Outer, Order::Exchanged | Order::Tiled(_)) if stream.kind.stores() => AccessKind::Modify,
-                _ => stream.kind,
+            let is_executed = match stream.turn {
+                Turn::Inner => true,
+                Turn::Outer => inner == 0,
+                Turn::Held => !goes_on,
             };
+            if !is_executed {
+                continue;
+            }
             let moved = |stride: i64, times: u64| stride.wrapping_mul(times.cast_signed()).cast_unsigned();
             let address = stream
                 .start
                 .wrapping_add(moved(stream.inner_bytes, inner))
                 .wrapping_add(moved(stream.outer_bytes, outer));
-            access(Access { address, key, bytes: stream.bytes, thread: 0, kind });
+            access(Access { address, key, bytes: stream.bytes, thread: 0, kind: stream.kind });
         }
     });
 }
@@ -151,9 +155,9 @@ impl Instructions {
         let scalar = |streams: &[Stream]| Self { streams: streams.to_vec(), times, lanes: 1 };
         match order {
             Order::Now => scalar(streams),
-            Order::Tiled(_) => scalar(&sums_in_memory(streams)),
+            Order::Tiled(_) => scalar(&reordered(streams)),
             Order::Exchanged => {
-                let streams = sums_in_memory(streams);
+                let streams = reordered(streams);
                 let vectors = if may_be_vectors { by_vectors(&streams, times) } else { None };
                 vectors.unwrap_or_else(|| scalar(&streams))
             }
@@ -161,29 +165,31 @@ impl Instructions {
     }
 }
 
-/// A sum that is loaded before the inner loop and stored in it or behind it is one place that is changed, in each step that is not in the same loop as
-/// the one before.
-fn sums_in_memory(streams: &[Stream]) -> Vec<Stream> {
+/// Instructions in another order than they are in now. A sum, which each time around the outer loop has one place of, is loaded before it is stored, and
+/// that is one access: in each step that is not in the same loop as the one before, where a register holds it now. Where it is stored in each step, as the compiler
+/// does not know that it is not what the next one loads, no register holds anything either: what comes once for each time around has a loop of its own.
+fn reordered(streams: &[Stream]) -> Vec<Stream> {
     let place = |of: &Stream| (of.start, of.inner_bytes, of.outer_bytes, of.bytes);
-    let is_sum = |of: &Stream| of.inner_bytes == 0 && of.outer_bytes != 0;
-    let of_place = |one: &Stream, stores: bool| {
-        let is_one = |other: &&Stream| place(other) == place(one) && other.kind.stores() == stores;
-        is_sum(one).then(|| streams.iter().find(is_one)).flatten()
+    let is_sum = |of: &Stream| of.kind.stores() && of.inner_bytes == 0;
+    let is_stored = |load: &Stream| streams.iter().any(|of| is_sum(of) && place(of) == place(load));
+    let of_outer = match streams.iter().any(|of| is_sum(of) && of.turn == Turn::Inner) {
+        true => Turn::Outer,
+        false => Turn::Held,
     };
-    let changed = |of: &Stream| match of.kind.stores() {
-        true if of_place(of, false).is_some_and(|load| load.turn == Turn::Outer) => {
-            Some(Stream { kind: AccessKind::Modify, ..*of })
-        }
-        false if of.turn == Turn::Outer && of_place(of, true).is_some() => None,
-        _ => Some(*of),
+    let changed = |of: &Stream| {
+        let turn = if of.turn == Turn::Outer { of_outer } else { of.turn };
+        let kind = if is_sum(of) && turn != Turn::Outer { AccessKind::Modify } else { of.kind };
+        let is_of_sum = of.turn == Turn::Outer && !of.kind.stores() && is_stored(of);
+        (!is_of_sum).then_some(Stream { kind, turn, ..*of })
     };
     streams.iter().filter_map(changed).collect()
 }
 
 /// The exchanged loops, where a compiler can make vectors of the one that is inside then: each instruction goes on by what it accesses there, or loads
 /// what stays where it is, which a register holds then; what one step stores is in no other one's way. None where it can't, and where nothing is stored: what
-/// registers sum up keeps its order in floating point.
+/// registers sum up keeps its order in floating point. What has a loop of its own is as often there as it was.
 fn by_vectors(streams: &[Stream], times: Times) -> Option<Instructions> {
+    let (beside, streams): (Vec<Stream>, Vec<Stream>) = streams.iter().partition(|of| of.turn == Turn::Outer);
     let widest = streams.iter().map(|of| of.bytes).max().filter(|&bytes| bytes > 0)?;
     let lanes = u64::from(VECTOR_BYTES / widest);
     let is_held = |of: &Stream| of.outer_bytes == 0 && !of.kind.stores();
@@ -205,13 +211,19 @@ fn by_vectors(streams: &[Stream], times: Times) -> Option<Instructions> {
     if stores.any(|store| streams.iter().any(|other| is_in_way(store, other))) {
         return None;
     }
-    let vector = |of: &Stream| Stream {
-        outer_bytes: of.outer_bytes.saturating_mul(lanes.cast_signed()),
-        bytes: of.bytes.saturating_mul(lanes as u32),
-        ..*of
+    let by_lanes = |of: &Stream| Stream { outer_bytes: of.outer_bytes.saturating_mul(lanes.cast_signed()), ..*of };
+    let vector = |of: &Stream| Stream { bytes: of.bytes.saturating_mul(lanes as u32), ..by_lanes(of) };
+    let element = |of: &Stream, lane: u64| {
+        let behind = of.outer_bytes.wrapping_mul(lane.cast_signed()).cast_unsigned();
+        Stream { start: of.start.wrapping_add(behind), ..by_lanes(of) }
     };
-    let streams = streams.iter().filter(|of| !is_held(of)).map(vector).collect();
-    Some(Instructions { streams, times: Times { outer: times.outer / lanes, ..times }, lanes })
+    let vectors = streams.iter().filter(|of| !is_held(of)).map(vector);
+    let elements = beside.iter().flat_map(|of| (0..lanes).map(move |lane| element(of, lane)));
+    Some(Instructions {
+        streams: vectors.chain(elements).collect(),
+        times: Times { outer: times.outer / lanes, ..times },
+        lanes,
+    })
 }
 
 /// Mean cycles of an access of each stream; of one that is executed [once for each time around the outer loop](Turn::Outer) for each step.
@@ -349,15 +361,26 @@ mod tests {
     fn sums_are_kept_until_the_outer_loop_goes_on() {
         let sum =
             Stream { start: 64, inner_bytes: 0, outer_bytes: 8, bytes: 8, kind: AccessKind::Store, turn: Turn::Outer };
-        let run = |order| {
+        let run = |streams: &[Stream], order| {
             let mut all = Vec::new();
-            accesses(&[sum], Times { inner: 4, outer: 2 }, order, |access| all.push((access.address, access.kind)));
+            let Instructions { streams, times, .. } =
+                Instructions::of(streams, Times { inner: 4, outer: 2 }, order, false);
+            accesses(&streams, times, order, |access| all.push((access.address, access.kind)));
             all
         };
-        assert_eq!(run(Order::Now), [(64, AccessKind::Store), (72, AccessKind::Store)]);
+        let once = [(64, AccessKind::Store), (72, AccessKind::Store)];
+        assert_eq!(run(&[sum], Order::Now), once);
         let both = [(64, AccessKind::Modify), (72, AccessKind::Modify)];
-        assert_eq!(run(Order::Exchanged), both.repeat(4));
-        assert_eq!(run(Order::Tiled(2)), both.repeat(2));
+        assert_eq!(run(&[sum], Order::Exchanged), both.repeat(4));
+        assert_eq!(run(&[sum], Order::Tiled(2)), both.repeat(2));
+        // Where another one is stored in each step, it is none: what comes once for each time around comes once then, too.
+        let stored = Stream { start: 640, turn: Turn::Inner, ..sum };
+        for order in [Order::Exchanged, Order::Tiled(2)] {
+            let mut all = run(&[stored, sum], order);
+            all.retain(|(address, _)| *address < 640);
+            assert_eq!(all, once, "{order:?}");
+        }
+        assert_eq!(run(&[stored], Order::Exchanged), [640, 648].map(|at| (at, AccessKind::Modify)).repeat(4));
     }
 
     #[test]
@@ -372,7 +395,7 @@ mod tests {
         let made = |streams: &[Stream], order| Instructions::of(streams, times, order, true);
         let all = [load, a, c, stored];
         let vector = |of: Stream| Stream { outer_bytes: 16, bytes: 16, ..of };
-        let modified = Stream { kind: AccessKind::Modify, ..c };
+        let modified = Stream { kind: AccessKind::Modify, turn: Turn::Held, ..c };
         let expected = Instructions {
             streams: vec![vector(load), vector(modified)],
             times: Times { inner: 8, outer: 8 },
@@ -386,6 +409,19 @@ mod tests {
         // A store in each step, as the compiler does not know that it is not what it loads next.
         let each = Stream { turn: Turn::Inner, ..stored };
         assert_eq!(made(&[c, each], Order::Exchanged).streams, [vector(Stream { turn: Turn::Inner, ..modified })]);
+        // Behind these each is divided and goes into a column, in a loop of its own.
+        let column = Stream { start: 16_384, outer_bytes: 128, ..stored };
+        let in_memory = Stream { kind: AccessKind::Modify, ..each };
+        let at = |of: Stream, lane: u64| Stream {
+            start: of.start + lane * of.outer_bytes.cast_unsigned(),
+            outer_bytes: 2 * of.outer_bytes,
+            ..of
+        };
+        let elements = [at(stored, 0), at(stored, 1), at(column, 0), at(column, 1)];
+        let expected = [&[vector(load), vector(in_memory)], &elements[..]].concat();
+        let all = [load, a, c, each, stored, column];
+        assert_eq!(made(&all, Order::Exchanged).streams, expected);
+        assert_eq!(made(&all, Order::Tiled(4)).streams, [load, a, in_memory, stored, column]);
         // A sum of all in a register; one for each row; what walks otherwise; what the step before stored.
         let before = Stream { start: 0, outer_bytes: 8, ..stored };
         let above = Stream { start: 8, ..load };

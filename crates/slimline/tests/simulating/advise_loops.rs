@@ -58,6 +58,31 @@ fn columns_are_gone_through_by_rows() {
     assert!(cautions.contains("(sums) must then be set before the loops"), "{cautions}");
 }
 
+/// Rows of a product, added up.
+#[test]
+fn the_inner_two_of_three_loops_are_exchanged() {
+    let product = "    for (int i = 0; i < 4; i++)\n        for (int j = 0; j < N; j++)\n            for (int k = 0; k < N; k++)\n                \
+                   sums[j] += from[i][k] * from[k][j];";
+    let (loops, directory) = advised(product, &[]);
+    let [row] = loops.as_array().unwrap().as_slice() else { panic!("{loops}") };
+    assert_eq!((&row["inner_times"], &row["outer_times"]), (&256.into(), &256.into()), "{row}");
+    // Which two of the three it is, their place does not tell.
+    let advice = &row["advice"];
+    assert_eq!(
+        (&advice["change"], &row["loop_lines"], &advice["code"]),
+        (&"interchange".into(), &Value::Null, &Value::Null),
+        "{row}"
+    );
+    let predicted = |what: &str| advice["predicted"][what].as_f64().unwrap();
+    assert!(predicted("time_ratio_high") < 1.0 && predicted("time_ratio") < 0.7, "{advice}");
+    let text = slimline(directory.path(), &[&["advise"], &TRACE[..]].concat());
+    assert!(text.contains("\n  Exchange the two innermost loops of gone_through around program.c:9\n"), "{text}");
+    // Where steps store to what others load by columns, they keep their order.
+    let (loops, _) = advised(&product.replace("sums[j]", "from[i][j]"), &[]);
+    assert_eq!(loops[0]["advice"], Value::Null, "{loops}");
+    assert!(loops[0]["reason"].as_str().unwrap().contains("not by the same strides"), "{loops}");
+}
+
 #[test]
 fn what_goes_both_ways_is_tiled() {
     let (loops, directory) = advised(TRANSPOSED, &[]);
