@@ -34,7 +34,7 @@ struct FirstTouch {
 pub struct UsedPages {
     /// Pages where they are touched first, whatever of the accesses is replayed later.
     pub touched: MemoryPolicy,
-    /// Each page near to those whose accesses memory serves most, of two that as often are the memory that comes first in the machine;
+    /// Each page near to those whose accesses to it memory serves most; of two that are as many, the memory that comes first in the machine;
     /// those that memory serves nobody where they are touched first.
     pub used: MemoryPolicy,
     /// By key. Nothing is there of keys behind the last one that was accessed.
