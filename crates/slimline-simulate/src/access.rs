@@ -112,31 +112,23 @@ impl<C: Consumer + ?Sized> Consumer for &mut C {
     }
 }
 
-/// Nobody takes nothing in.
-impl<C: Consumer> Consumer for Option<C> {
-    fn take(&mut self, accesses: &[Access]) {
-        self.iter_mut().for_each(|consumer| consumer.take(accesses));
-    }
+/// All that there are, of none nobody.
+macro_rules! each_takes {
+    ($($of:ident),*) => {$(
+        impl<C: Consumer> Consumer for $of<C> {
+            fn take(&mut self, accesses: &[Access]) {
+                self.iter_mut().for_each(|consumer| consumer.take(accesses));
+            }
 
-    fn skip(&mut self, accesses: &[Access]) {
-        self.iter_mut().for_each(|consumer| consumer.skip(accesses));
-    }
+            fn skip(&mut self, accesses: &[Access]) {
+                self.iter_mut().for_each(|consumer| consumer.skip(accesses));
+            }
 
-    fn locate(&mut self, located: &Located<'_>) {
-        self.iter_mut().for_each(|consumer| consumer.locate(located));
-    }
+            fn locate(&mut self, located: &Located<'_>) {
+                self.iter_mut().for_each(|consumer| consumer.locate(located));
+            }
+        }
+    )*};
 }
 
-impl<C: Consumer> Consumer for Vec<C> {
-    fn take(&mut self, accesses: &[Access]) {
-        self.iter_mut().for_each(|consumer| consumer.take(accesses));
-    }
-
-    fn skip(&mut self, accesses: &[Access]) {
-        self.iter_mut().for_each(|consumer| consumer.skip(accesses));
-    }
-
-    fn locate(&mut self, located: &Located<'_>) {
-        self.iter_mut().for_each(|consumer| consumer.locate(located));
-    }
-}
+each_takes!(Option, Vec);

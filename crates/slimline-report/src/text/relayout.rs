@@ -116,9 +116,7 @@ pub(crate) fn large_pages(report: &RelayoutReport, pages: &LargePagesRow) -> Vec
         let beside = if pages.with_advised.is_some() { " more than the advice does" } else { "" };
         return vec![format!("Pages of 2 MiB do not gain 2 %{beside}.")];
     }
-    let PredictedRow { time_ratio, time_ratio_low, time_ratio_high, .. } = pages.alone;
-    let [expected, low, high] = [time_ratio, time_ratio_low, time_ratio_high].map(|ratio| gain(ratio - 1.0));
-    let mut said = format!("Put memory on pages of 2 MiB. Predicted: {expected} run time ({low} to {high})");
+    let mut said = format!("Put memory on pages of 2 MiB. Predicted: {}", run_time(&pages.alone));
     if let Some(with) = pages.with_advised {
         let is_one = report.structures.iter().filter(|of| of.advice.is_some()).count() == 1;
         let what = if is_one { "the advice" } else { "all of the advice" };
@@ -255,12 +253,16 @@ fn predicted(row: &PredictedRow, is_all: bool) -> String {
     predicted_by(row, if is_all { "replay of all accesses" } else { "replay of these accesses" })
 }
 
+/// What is gained, with both ends.
+fn run_time(of: &PredictedRow) -> String {
+    let [expected, low, high] = [of.time_ratio, of.time_ratio_low, of.time_ratio_high].map(|ratio| gain(ratio - 1.0));
+    format!("{expected} run time ({low} to {high})")
+}
+
 fn predicted_by(predicted: &PredictedRow, how: &str) -> String {
     format!(
-        "Predicted: {} run time ({} to {}); misses of the first level {}, lines from memory {}; by {how}.",
-        gain(predicted.time_ratio - 1.0),
-        gain(predicted.time_ratio_low - 1.0),
-        gain(predicted.time_ratio_high - 1.0),
+        "Predicted: {}; misses of the first level {}, lines from memory {}; by {how}.",
+        run_time(predicted),
         ratio(predicted.first_misses_ratio),
         ratio(predicted.memory_lines_ratio),
     )

@@ -7,7 +7,8 @@ use slimline_trace::escape::plain;
 use super::super::advice::gain;
 use super::super::number::{count, percent, plural, plural_of};
 use super::super::simulation::data_name;
-use crate::relayout::{MemoryNodesRow, NodesDataRow, PredictedRow};
+use super::run_time;
+use crate::relayout::{MemoryNodesRow, NodesDataRow};
 use crate::source::seen_from;
 
 /// What to do, what it gains, and which data it is for; files are seen from `here`.
@@ -23,15 +24,15 @@ pub(crate) fn lines(nodes: &MemoryNodesRow, here: &Path) -> Vec<String> {
     let advice = match nodes.advice {
         Some("interleave") => {
             format!(
-                "Spread the program's pages over all nodes: numactl --interleave=all before the command. Predicted: {} run time; with each \
+                "Spread the program's pages over all nodes: numactl --interleave=all before the command. Predicted: {}; with each \
                  page near to the threads that use it most {used}.",
-                with_ends(&nodes.interleaved)
+                run_time(&nodes.interleaved)
             )
         }
         Some(_) => format!(
-            "Have threads touch first what they use: fill data in a loop that is parallel like those that use it. Predicted: {} run time; \
+            "Have threads touch first what they use: fill data in a loop that is parallel like those that use it. Predicted: {}; \
              with pages spread over all nodes instead (numactl --interleave=all) {interleaved}.",
-            with_ends(of_used)
+            run_time(of_used)
         ),
         None => {
             return vec![
@@ -48,11 +49,6 @@ pub(crate) fn lines(nodes: &MemoryNodesRow, here: &Path) -> Vec<String> {
         lines.push(format!("Of other data {} came from afar.", count(nodes.other_far)));
     }
     lines
-}
-
-fn with_ends(of: &PredictedRow) -> String {
-    let [expected, low, high] = [of.time_ratio, of.time_ratio_low, of.time_ratio_high].map(|ratio| gain(ratio - 1.0));
-    format!("{expected} ({low} to {high})")
 }
 
 fn of_data(of: &NodesDataRow, here: &Path) -> String {
