@@ -112,7 +112,7 @@ impl<C: Consumer + ?Sized> Consumer for &mut C {
     }
 }
 
-/// All that there are, of none nobody.
+/// All that there are take it in.
 macro_rules! each_takes {
     ($($of:ident),*) => {$(
         impl<C: Consumer> Consumer for $of<C> {

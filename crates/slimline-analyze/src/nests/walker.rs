@@ -120,8 +120,8 @@ impl Walker {
         }
         let found = self.of_as_many(self.walk.inner(), other.walk.inner())?;
         // A loop around it may be as long.
-        let elements = |of: &Self| of.accesses as f64 * f64::from(of.lanes);
-        are_alike(elements(&found), elements(other)).then_some(found)
+        let elements_a_run = found.accesses as f64 * f64::from(found.lanes) / other.walk.runs.max(1) as f64;
+        are_alike(elements_a_run, other.walk.inner()).then_some(found)
     }
 
     /// The same of one that goes on from where it was as the loop around the other one goes on: rows one behind the other are one walk.

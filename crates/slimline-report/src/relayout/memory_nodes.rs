@@ -19,7 +19,7 @@ const LEAST_FAR: f64 = 0.02;
 pub struct NodesTaken {
     /// Each page where it is touched first.
     pub touched: Taken,
-    /// Page by page in another node's memory.
+    /// Pages of all nodes in turn.
     pub interleaved: Taken,
     /// Each page near to the threads that use it most.
     pub used: Taken,

@@ -56,6 +56,8 @@ fn of_data(of: &NodesDataRow, here: &Path) -> String {
     let name = data_name(of.name.as_deref(), &of.data);
     let threads = plural(of.touching_threads, "thread");
     let touched = match &of.touched_at {
+        // Other data on its pages was there before.
+        _ if of.touching_threads == 0 => String::new(),
         Some(at) => format!("; touched first by {threads}, mostly at {}", plain(&seen_from(here, at))),
         None => format!("; touched first by {threads}"),
     };
