@@ -384,10 +384,10 @@ mod tests {
         access(key, address, AccessKind::Load)
     }
 
-    /// Key by key a line, with data of its own.
     /// Of what a compiler moved.
     const NO_LINE: u32 = 9;
 
+    /// Key by key a line, with data of its own.
     fn origins(lines: &[u32]) -> Origins {
         let mut names = Names::default();
         let origin = |&line: &u32| Origin {
