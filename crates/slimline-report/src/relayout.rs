@@ -24,7 +24,7 @@ use slimline_simulate::relaid::{MovedField, Part, StructureLayout};
 pub use self::cautions::Caution;
 use self::cautions::cautions;
 pub use self::loops::{AdvisedLoops, LoopFacts, LoopRow, LoopSource, LoopWalkRow, TriedOrderRow};
-pub use self::memory_nodes::{MemoryNodesRow, NodesDataRow, NodesTaken};
+pub use self::memory_nodes::{MemoryNodesRow, NodesAdvice, NodesDataRow, NodesTaken};
 use self::titles::title;
 use crate::full_trace::bounds;
 use crate::simulation::AccessTrace;

@@ -13,11 +13,10 @@ use crate::simulation::{MemoryPolicy, Simulation};
 #[derive(Debug)]
 pub struct PageUse {
     simulation: Simulation,
-    /// What takes longer came from memory.
-    cached_cycles: u64,
     memory_of_core: Vec<usize>,
     touched: FxHashMap<u64, FirstTouch>,
-    /// By key, page, and the memory that the thread is near to: accesses that memory served.
+    /// By key, page, and the memory that the thread is near to: accesses that memory served. No more than accesses that are taken in, nor
+    /// than there are keys at pages.
     served: FxHashMap<(u32, u64, u32), u64>,
 }
 
@@ -59,7 +58,6 @@ impl PageUse {
     pub fn new(simulation: Simulation) -> Self {
         let machine = simulation.machine();
         Self {
-            cached_cycles: machine.cached_cycles(),
             memory_of_core: machine.memory_of_core(),
             simulation,
             touched: FxHashMap::default(),
@@ -129,7 +127,7 @@ impl Consumer for PageUse {
                 continue;
             }
             self.touch(access);
-            if cost.cycles - cost.hit_cycles > self.cached_cycles {
+            if cost.is_from_memory {
                 let key = (access.key, access.first_byte() / SMALL_PAGE_BYTES, self.near(access));
                 *self.served.entry(key).or_default() += 1;
             }

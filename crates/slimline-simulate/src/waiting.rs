@@ -196,8 +196,6 @@ impl Stream {
 pub struct Waiting {
     simulation: Simulation,
     line_shift: u32,
-    /// What takes longer came from memory.
-    cached_cycles: u64,
     cores: Vec<Core>,
     keys: Vec<f64>,
     /// The same of all of its time; none where nobody asked.
@@ -214,7 +212,6 @@ impl Waiting {
     pub fn new(simulation: Simulation) -> Self {
         let machine = simulation.machine();
         let line_shift = machine.line_bytes().trailing_zeros();
-        let cached_cycles = machine.cached_cycles();
         let (page_bytes, fault) = match simulation.large_pages() {
             LargePages::All => (LARGE_PAGE_BYTES, LARGE_FAULT),
             LargePages::None | LargePages::Ranges(_) => (SMALL_PAGE_BYTES, 1.0),
@@ -222,7 +219,6 @@ impl Waiting {
         Self {
             simulation,
             line_shift,
-            cached_cycles,
             cores: Vec::new(),
             keys: Vec::new(),
             of_keys: None,
@@ -273,14 +269,13 @@ impl Waiting {
         // What it is waited for, and all that it adds to transfers: as expected, and if all misses overlap.
         let (mut waited, mut transfer, mut least_transfer) = (0.0, 0.0, 0.0);
         if extra > 0 {
-            let is_from_memory = extra > self.cached_cycles;
-            if let Some(pages) = self.pages.as_mut().filter(|_| is_from_memory) {
+            if let Some(pages) = self.pages.as_mut().filter(|_| cost.is_from_memory) {
                 let (first, last) = access.ends();
                 pages.extend(first / self.page_bytes..=last / self.page_bytes);
             }
             let most = extra as f64;
             let is_in_stream = core.is_in_stream(access.first_byte(), self.line_shift);
-            let least = match (is_in_stream, is_from_memory) {
+            let least = match (is_in_stream, cost.is_from_memory) {
                 (true, false) => most / IN_FLIGHT_OF_STREAMS,
                 (true, true) => most / IN_FLIGHT_FROM_MEMORY,
                 (false, _) => most / IN_FLIGHT,

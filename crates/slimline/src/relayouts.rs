@@ -328,7 +328,7 @@ impl<'a> Search<'a> {
         let (together, large_pages) = self.together(&searched)?;
         let windows = if self.accesses > MOST_REPLAYED { MOST_REPLAYED / WINDOW } else { 0 };
         let (nests, pages) = measured.map(Windows::finish).unwrap_or_default();
-        let memory_nodes = pages.map(|pages| self.on_nodes(pages.finish())).transpose()?.flatten();
+        let memory_nodes = pages.map(|pages| self.on_nodes(pages.finish(), before)).transpose()?.flatten();
         let mut loops = loops.judge(nests, self.machine, (before, windows), &self.described)?;
         if !loops.is_empty() {
             loops.note_relaid(self.relaid(&searched, as_it_is), |of| &structured.structures[of as usize].name);
@@ -506,11 +506,19 @@ impl<'a> Search<'a> {
         Ok((together, alone.map(|alone| LargePagesTaken { alone, with_advised })))
     }
 
-    /// The program as it is with its pages in other nodes' memories.
-    fn on_nodes(&self, UsedPages { touched, used, keys }: UsedPages) -> anyhow::Result<Option<NodesTaken>> {
+    /// The program as it is, which takes this, with its pages in other nodes' memories.
+    fn on_nodes(
+        &self,
+        UsedPages { touched, used, keys }: UsedPages,
+        before: Taken,
+    ) -> anyhow::Result<Option<NodesTaken>> {
+        let mut policies = vec![MemoryPolicy::Interleaved, used];
+        // In windows alone pages seem to be touched first that were before; all accesses are as before.
+        policies.extend((self.accesses > MOST_REPLAYED).then_some(touched));
         let of = |memory| (Options { memory, ..Options::default() }, self.with(&[]));
-        let taken = self.replay(&[touched, MemoryPolicy::Interleaved, used].map(of), MOST_REPLAYED)?;
-        let [Some(touched), Some(interleaved), Some(used)] = taken[..] else { return Ok(None) };
+        let mut taken = self.replay(&policies.into_iter().map(of).collect::<Vec<_>>(), MOST_REPLAYED)?;
+        taken.resize(3, Some(before));
+        let [Some(interleaved), Some(used), Some(touched)] = taken[..] else { return Ok(None) };
         Ok(Some(NodesTaken { touched, interleaved, used, keys }))
     }
 }

@@ -27,11 +27,21 @@ pub struct NodesTaken {
     pub keys: Vec<KeyUse>,
 }
 
+/// What to do about where pages are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum NodesAdvice {
+    /// Spread them over all nodes.
+    Interleave,
+    /// Touch each first where it is used.
+    TouchWhereUsed,
+}
+
 /// What is predicted for pages in other nodes' memories.
 #[derive(Clone, Debug, Serialize)]
 pub struct MemoryNodesRow {
-    /// `interleave`, `touch_where_used`; none where neither saves enough.
-    pub advice: Option<&'static str>,
+    /// None where neither saves enough.
+    pub advice: Option<NodesAdvice>,
     /// Pages of all nodes in turn.
     pub interleaved: PredictedRow,
     /// Each page near to the threads that use it most.
@@ -73,7 +83,7 @@ impl MemoryNodesRow {
         let NodesTaken { touched, interleaved, used, keys } = taken;
         // What needs no change of the program is simpler.
         let ratios = [interleaved, used].map(|taken| TimeRatio::of(taken, touched));
-        let advice = best(&ratios).map(|best| ["interleave", "touch_where_used"][best]);
+        let advice = best(&ratios).map(|best| [NodesAdvice::Interleave, NodesAdvice::TouchWhereUsed][best]);
         let of_key = |key: u32| keys.get(key as usize).copied().unwrap_or_default();
         let add = |sum: &mut KeyUse, of: KeyUse| {
             sum.served += of.served;
@@ -156,7 +166,7 @@ pub(crate) mod tests {
     #[test]
     fn data_is_told_by_what_comes_from_afar() {
         let row = nodes(90.0, 60.0);
-        assert_eq!(row.advice, Some("touch_where_used"));
+        assert_eq!(row.advice, Some(NodesAdvice::TouchWhereUsed));
         assert_eq!((row.served, row.far, row.far_as_used, row.other_far), (1105, 501, 51, 1));
         assert_eq!(row.data.len(), 1);
         let stars = &row.data[0];
@@ -166,7 +176,7 @@ pub(crate) mod tests {
 
     #[test]
     fn no_change_is_simpler_and_less_than_two_percent_nothing() {
-        assert_eq!(nodes(62.0, 60.0).advice, Some("interleave"));
+        assert_eq!(nodes(62.0, 60.0).advice, Some(NodesAdvice::Interleave));
         assert_eq!(nodes(120.0, 99.0).advice, None);
     }
 }

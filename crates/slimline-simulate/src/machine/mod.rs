@@ -235,13 +235,6 @@ impl Machine {
         path
     }
 
-    /// Cycles, beyond those of a hit, that no access takes longer which a cache serves.
-    pub(crate) fn cached_cycles(&self) -> u64 {
-        let farthest = self.caches.iter().map(|cache| cache.latency_cycles).max().unwrap_or(0);
-        let pages = self.tlbs.iter().map(|tlb| tlb.latency_cycles).sum::<u32>() + self.page_walk_cycles;
-        u64::from(farthest) + u64::from(pages)
-    }
-
     /// Bytes of a line.
     pub fn line_bytes(&self) -> u32 {
         self.caches.first().map_or(1, |cache| cache.line_bytes)

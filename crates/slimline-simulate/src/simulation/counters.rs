@@ -204,7 +204,9 @@ pub(super) struct Mark {
     pub(super) misses: u64,
     /// Those of them that were for another core's store.
     pub(super) coherence: u64,
-    /// Lines.
+    /// Lines that memory served …
+    pub(super) from_memory: u64,
+    /// … and those of them that the memory near to the core did not.
     pub(super) from_afar: u64,
 }
 
@@ -335,12 +337,14 @@ impl Counters {
     pub(super) fn mark(&self, key: u32, first: Option<usize>) -> Mark {
         let Some(row) = self.rows.get(key as usize) else { return Mark::default() };
         let misses = first.map(|cache| &self.misses[key as usize * self.caches + cache]);
+        let of_memories = &self.rest[key as usize * self.width + self.tlbs + 1..][..=self.memories];
         Mark {
             hit_cycles: self.hits(row),
             extra_cycles: row.extra_cycles,
             misses: misses.map_or(0, Misses::total),
             coherence: misses.map_or(0, |misses| misses.coherence_true + misses.coherence_false),
-            from_afar: self.rest[key as usize * self.width + self.tlbs + 1 + self.memories],
+            from_memory: of_memories[..self.memories].iter().sum(),
+            from_afar: of_memories[self.memories],
         }
     }
 

@@ -12,7 +12,7 @@ pub enum MemoryPolicy {
     /// The one near to the core that touches the page first.
     #[default]
     FirstTouch,
-    /// All that cores are near to, page by page.
+    /// All in turn, page by page, also those that no core is near to: as `numactl --interleave=all`.
     Interleaved,
     /// By the page's number, one of the machine's memories; others by first touch.
     Bound(Arc<FxHashMap<u64, u32>>),
@@ -23,8 +23,6 @@ pub enum MemoryPolicy {
 pub(crate) struct Homes {
     pages: FxHashMap<u64, u32>,
     policy: MemoryPolicy,
-    /// Those that cores are near to.
-    near: Vec<u32>,
     /// Pages that still fit.
     room: Vec<u64>,
     /// By memory that a core is near to: all memories, nearest first, then by latency.
@@ -48,7 +46,6 @@ impl Homes {
         Self {
             pages: FxHashMap::default(),
             policy,
-            near: machine.near_memories(),
             room: machine.memories.iter().map(|m| m.bytes.map_or(u64::MAX, |bytes| bytes / SMALL_PAGE_BYTES)).collect(),
             order: (0..memories).map(order).collect(),
             memory_of_core: machine.memory_of_core(),
@@ -87,7 +84,7 @@ impl Homes {
         *self.pages.entry(page).or_insert_with(|| {
             let wanted = match &self.policy {
                 MemoryPolicy::FirstTouch => near,
-                MemoryPolicy::Interleaved => self.near[page as usize % self.near.len()] as usize,
+                MemoryPolicy::Interleaved => page as usize % self.room.len(),
                 MemoryPolicy::Bound(homes) => homes.get(&page).map_or(near, |&home| home as usize),
             };
             let fitting = self.order[wanted].iter().copied().find(|&memory| self.room[memory as usize] > 0);
@@ -121,7 +118,7 @@ mod tests {
     fn policies_say_where_pages_live() {
         let accesses = [(0, 0), (1, 0), (0, 1), (1, 2)];
         assert_eq!(homes_of(MemoryPolicy::FirstTouch, &accesses), [0, 0, 0, 1]);
-        assert_eq!(homes_of(MemoryPolicy::Interleaved, &accesses), [0, 0, 1, 0]);
+        assert_eq!(homes_of(MemoryPolicy::Interleaved, &accesses), [0, 0, 1, 2]);
         let bound = Arc::new([(0, 1)].into_iter().collect());
         assert_eq!(homes_of(MemoryPolicy::Bound(bound), &accesses), [1, 1, 0, 1]);
     }

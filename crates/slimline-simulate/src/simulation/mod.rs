@@ -244,7 +244,14 @@ impl Simulation {
             && self.pass_quiet(slice::from_ref(access)) == 1
         {
             let cycles = self.hierarchy.counters.hit_cycles(kind);
-            return Cost { cycles, hit_cycles: cycles, misses: 0, coherence: 0, is_from_afar: false };
+            return Cost {
+                cycles,
+                hit_cycles: cycles,
+                misses: 0,
+                coherence: 0,
+                is_from_memory: false,
+                is_from_afar: false,
+            };
         }
         self.hierarchy.homes.tell(told);
         let first = self.first_data_cache;
@@ -257,6 +264,7 @@ impl Simulation {
             hit_cycles,
             misses: after.misses - before.misses,
             coherence: after.coherence - before.coherence,
+            is_from_memory: after.from_memory > before.from_memory,
             is_from_afar: after.from_afar > before.from_afar,
         }
     }
@@ -292,7 +300,9 @@ pub(crate) struct Cost {
     pub(crate) misses: u64,
     /// Those of them that were for another core's store.
     pub(crate) coherence: u64,
-    /// A memory served it that is not near to the core.
+    /// A memory served it …
+    pub(crate) is_from_memory: bool,
+    /// … that is not near to the core.
     pub(crate) is_from_afar: bool,
 }
 

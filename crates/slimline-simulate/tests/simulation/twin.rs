@@ -444,14 +444,13 @@ impl Twin {
                 Err(class) => self.missed(key, cache, kind, class),
             }
         }
-        let mut cycles = match way.get(server) {
-            Some(&cache) => u64::from(self.machine.caches[self.caches[cache].kind].latency_cycles),
-            None => self.memory(core, line, Some(key)),
+        let transfer = self.machine.transfer_cycles.filter(|_| transferred && server > 0);
+        let mut cycles = match (transfer, way.get(server)) {
+            (Some(transfer), _) => u64::from(transfer),
+            (None, Some(&cache)) => u64::from(self.machine.caches[self.caches[cache].kind].latency_cycles),
+            (None, None) => self.memory(core, line, Some(key)),
         };
         if server > 0 {
-            if transferred && let Some(transfer) = self.machine.transfer_cycles {
-                cycles = u64::from(transfer);
-            }
             let hit = u64::from(self.machine.caches[self.caches[way[0]].kind].latency_cycles);
             cycles = cycles.max(hit);
             let was_dirty = server < way.len() && self.give(way[server], line);
@@ -512,13 +511,9 @@ impl Twin {
         let page = line * u64::from(self.machine.line_bytes()) / 4096;
         let used = |twin: &Self, memory: usize| twin.homes.values().filter(|&&home| home == memory).count() as u64;
         if !self.homes.contains_key(&page) {
-            let of_cores = |memory: &usize| !self.machine.memories[*memory].cores.is_empty();
             let wanted = match &self.options.memory {
                 MemoryPolicy::FirstTouch => near,
-                MemoryPolicy::Interleaved => {
-                    let all: Vec<usize> = (0..self.machine.memories.len()).filter(of_cores).collect();
-                    all[page as usize % all.len()]
-                }
+                MemoryPolicy::Interleaved => page as usize % self.machine.memories.len(),
                 MemoryPolicy::Bound(homes) => homes.get(&page).map_or(near, |home| *home as usize),
             };
             let mut order: Vec<usize> = (0..self.machine.memories.len()).collect();

@@ -8,7 +8,7 @@ use super::super::advice::gain;
 use super::super::number::{count, percent, plural, plural_of};
 use super::super::simulation::data_name;
 use super::run_time;
-use crate::relayout::{MemoryNodesRow, NodesDataRow};
+use crate::relayout::{MemoryNodesRow, NodesAdvice, NodesDataRow};
 use crate::source::seen_from;
 
 /// What to do, what it gains, and which data it is for; files are seen from `here`.
@@ -22,14 +22,14 @@ pub(crate) fn lines(nodes: &MemoryNodesRow, here: &Path) -> Vec<String> {
     let of_used = &nodes.touched_where_used;
     let [interleaved, used] = [&nodes.interleaved, of_used].map(|of| gain(of.time_ratio - 1.0));
     let advice = match nodes.advice {
-        Some("interleave") => {
+        Some(NodesAdvice::Interleave) => {
             format!(
                 "Spread the program's pages over all nodes: numactl --interleave=all before the command. Predicted: {}; with each \
                  page near to the threads that use it most {used}.",
                 run_time(&nodes.interleaved)
             )
         }
-        Some(_) => format!(
+        Some(NodesAdvice::TouchWhereUsed) => format!(
             "Have threads touch first what they use: fill data in a loop that is parallel like those that use it. Predicted: {}; \
              with pages spread over all nodes instead (numactl --interleave=all) {interleaved}.",
             run_time(of_used)

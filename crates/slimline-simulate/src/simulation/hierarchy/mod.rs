@@ -381,17 +381,15 @@ impl Hierarchy {
             self.changers[line.number as usize] = key;
         }
         state |= given;
-        let mut cycles = match server {
-            Some(server) => self.caches[server as usize].latency_cycles,
-            None => {
+        let cycles = match (self.transfer_cycles.filter(|_| transferred), server) {
+            (Some(transfer), _) => transfer,
+            (None, Some(server)) => self.caches[server as usize].latency_cycles,
+            (None, None) => {
                 let (memory, cycles, is_near) = self.homes.serve(core, line.at << self.line_shift);
                 self.counters.memory(key, memory, is_near);
                 cycles
             }
         };
-        if transferred && let Some(transfer) = self.transfer_cycles {
-            cycles = transfer;
-        }
         self.counters.extra_cycles(key, cycles.saturating_sub(self.counters.hit_cycles(kind)));
         for step in (1..missed).rev() {
             let number = self.way(lookup)[step];
