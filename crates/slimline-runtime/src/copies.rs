@@ -43,7 +43,7 @@ pub(crate) struct RuntimeCopy {
 }
 
 /// Changes with [`RuntimeCopy`], with what a ring is and with what the functions there are asked for. Copies of others stay alone.
-const VERSION: u32 = 3;
+const VERSION: u32 = 4;
 
 static COPY: RuntimeCopy = RuntimeCopy {
     gate: &__slimline_gate,

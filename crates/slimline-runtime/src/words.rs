@@ -11,6 +11,7 @@ use core::ptr::{self, null};
 use core::sync::atomic::AtomicBool;
 use core::sync::atomic::Ordering::Relaxed;
 
+use crate::process::KEYS_WITHOUT_HEAP;
 use crate::{kernel, process};
 
 /// Bytes above the thread's pointer that are the C library's, among which the values of keys are.
@@ -20,27 +21,68 @@ const OWN_BYTES: usize = 2048;
 static IS_ASKED: AtomicBool = AtomicBool::new(false);
 
 /// How far from each thread's pointer the cursor is, and the address of the state. None where the C library has them elsewhere, or
-/// the program has all keys that it keeps there; and the second time, as then what was found the first time was told to all.
+/// the program leaves no two of those that follow each other; and the second time, as then what was found the first time was told to all.
 pub(crate) fn of_keys() -> Option<[usize; 2]> {
     if IS_ASKED.swap(true, Relaxed) {
         return None;
     }
+    let held = HeldKeys::up_to_a_pair();
     process::watch();
     let state = process::key()?;
-    let mut cursor = 0;
-    // SAFETY: a plain function.
-    if unsafe { libc::pthread_key_create(&raw mut cursor, None) } != 0 {
-        return None;
-    }
+    let cursor = create_key()?;
+    drop(held);
     // When a thread ends values go in the order of their keys: the cursor next after the state, before other keys' functions make it a new one.
-    let is_usable = cursor == state + 1 && cursor < process::KEYS_WITHOUT_HEAP;
+    let is_usable = cursor == state + 1 && cursor < KEYS_WITHOUT_HEAP;
     let places = if is_usable { [cursor, state].map(place_of) } else { [None; 2] };
     let [Some(cursor_offset), Some(state_offset)] = places else {
-        // SAFETY: our own key, whose value is null in all threads.
-        unsafe { libc::pthread_key_delete(cursor) };
+        delete_key(cursor);
         return None;
     };
     Some([cursor_offset, state_offset])
+}
+
+/// The C library gives the first key that is free: these are held for as long as it is to give others.
+struct HeldKeys {
+    keys: [libc::pthread_key_t; KEYS_WITHOUT_HEAP as usize],
+    count: usize,
+}
+
+impl HeldKeys {
+    /// All that are free before the first two that follow each other.
+    fn up_to_a_pair() -> Self {
+        let mut held = Self { keys: [0; KEYS_WITHOUT_HEAP as usize], count: 0 };
+        while held.count < held.keys.len()
+            && let Some(key) = create_key()
+        {
+            held.keys[held.count] = key;
+            held.count += 1;
+            if let [.., before, last] = held.keys[..held.count]
+                && last == before + 1
+            {
+                [before, last].into_iter().for_each(delete_key);
+                held.count -= 2;
+                break;
+            }
+        }
+        held
+    }
+}
+
+impl Drop for HeldKeys {
+    fn drop(&mut self) {
+        self.keys[..self.count].iter().copied().for_each(delete_key);
+    }
+}
+
+fn create_key() -> Option<libc::pthread_key_t> {
+    let mut key = 0;
+    // SAFETY: a plain function.
+    (unsafe { libc::pthread_key_create(&raw mut key, None) } == 0).then_some(key)
+}
+
+fn delete_key(key: libc::pthread_key_t) {
+    // SAFETY: our own key, whose value is null in all threads.
+    unsafe { libc::pthread_key_delete(key) };
 }
 
 /// Where the value of a key is, which nobody else has.

@@ -37,10 +37,12 @@ pub(crate) fn check_unasked(options: &CollectorOptions, instead: &str) -> anyhow
     Ok(())
 }
 
-/// Why nothing was traced of a command, in words: what its processes miss, if they tell of anything.
-pub(crate) fn why_untraced<'a>(collector: &TraceCollector, command: &[OsString], missing: &'a [String]) -> &'a str {
+/// Why nothing was traced of a command, in words: what failed in one of its processes, if anything did.
+pub(crate) fn why_untraced<'a>(collector: &TraceCollector, command: &[OsString], failure: Option<&'a str>) -> &'a str {
+    if let Some(failure) = failure {
+        return failure;
+    }
     match collector {
-        _ if !missing.is_empty() => &missing[0],
         TraceCollector::Translated { .. } => "QEMU told of no access",
         TraceCollector::Instrumented if is_instrumented(command) => "the program's instrumented code made no access",
         TraceCollector::Instrumented => {

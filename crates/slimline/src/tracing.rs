@@ -2,7 +2,7 @@
 
 mod analyst;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::ops::Range;
 
@@ -218,7 +218,9 @@ pub(crate) struct Recorder {
     writer: RecordingWriter,
     /// Numbers of processes in the system, by those that they have here.
     pids: BTreeMap<u32, u32>,
-    /// Why processes were not traced, and what the translator did not tell.
+    /// Why processes were not traced to their ends.
+    failures: VecDeque<String>,
+    /// What the translator did not tell.
     untold: Vec<String>,
     /// Where the machine has several NUMA nodes.
     homes: Option<PageHomes>,
@@ -234,7 +236,7 @@ impl Recorder {
         if homes.is_some() {
             writer.tell_pages();
         }
-        Self { writer, homes, pids: BTreeMap::new(), untold: Vec::new() }
+        Self { writer, homes, pids: BTreeMap::new(), failures: VecDeque::new(), untold: Vec::new() }
     }
 
     /// Asks where the pages are of chunks that were written, and writes that down.
@@ -248,9 +250,9 @@ impl Recorder {
         Ok(())
     }
 
-    /// What the translator did not tell, in words.
-    pub(crate) fn take_untold(&mut self) -> Vec<String> {
-        std::mem::take(&mut self.untold)
+    /// Why processes were not traced to their ends, and what the translator did not tell, in words.
+    pub(crate) fn take_missing(&mut self) -> (VecDeque<String>, Vec<String>) {
+        (std::mem::take(&mut self.failures), std::mem::take(&mut self.untold))
     }
 
     /// Writes what is left of a run that ended so. What was written, and why not all was.
@@ -288,8 +290,8 @@ impl TraceSink for Recorder {
             Event::PutInOrder { .. } => Ok(()),
             Event::End(end) => {
                 let pid = self.pids.get(&end.process).copied().unwrap_or(0);
-                let untold = failed(&end).into_iter().chain(untold(&end));
-                self.untold.extend(untold.map(|what| missing_of(pid, &what)));
+                self.failures.extend(failed(&end).map(|what| missing_of(pid, &what)));
+                self.untold.extend(untold(&end).iter().map(|what| missing_of(pid, what)));
                 self.writer.end(end.process, end.losses.waited_ns, is_gated(&end), lost(&end))?;
                 self.ask_for_homes()
             }
@@ -453,7 +455,7 @@ pub(crate) fn lost(end: &ProcessEnd) -> Vec<String> {
 }
 
 /// Why a process was not traced to its end, in words.
-fn failed(end: &ProcessEnd) -> Option<String> {
+pub(crate) fn failed(end: &ProcessEnd) -> Option<String> {
     end.failure.as_ref().map(|failure| format!("it was not traced, or not all of it: {failure}"))
 }
 

@@ -418,8 +418,9 @@ impl Running {
 }
 
 /// What is said of a process with [`ProcessLosses::has_no_words`].
-const WITHOUT_WORDS: &str = "its program is not instrumented, and so many of the C library's first 32 keys (pthread_key_create) are \
-    taken that its instrumented libraries find no two beside each other; build the program with slimline too";
+const WITHOUT_WORDS: &str = "its program is not instrumented, and of the C library's keys (pthread_key_create) that have their values \
+    beside each thread's pointer no two that follow each other are free for its instrumented libraries; build the program with slimline \
+    too";
 
 /// Process and number of a ring's file; none where the name is no such one.
 fn ring_of(file_name: &str) -> Option<(u32, u32)> {

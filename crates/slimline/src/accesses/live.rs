@@ -30,7 +30,7 @@ use crate::disk::Disk;
 use crate::made_tables::WithMadeTables;
 use crate::recorded::directories;
 use crate::say;
-use crate::tracing::{Parts, add_object, lost, missing_of, undecoded, unordered};
+use crate::tracing::{Parts, add_object, failed, lost, missing_of, undecoded, unordered};
 
 /// Runs the program, and hands its accesses on.
 pub(super) fn read(
@@ -52,6 +52,7 @@ pub(super) fn read(
         told_up_to: HashMap::new(),
         pids: BTreeMap::new(),
         missing: Vec::new(),
+        failure: None,
         modules: Vec::new(),
         stamps_back: 0,
     };
@@ -61,7 +62,7 @@ pub(super) fn read(
     let store = FileStore::new(&Disk);
     let mut sink = WithMadeTables::new(&mut live, &store);
     let outcome = slimline_collect::trace(command, &collector, plan, &mut sink)?;
-    let Live { taken, program, decoder, mut missing, modules, stamps_back, homes, pids, .. } = live;
+    let Live { taken, program, decoder, mut missing, failure, modules, stamps_back, homes, pids, .. } = live;
     let overlap = taken.interleaver.finish();
     missing.extend(killed(outcome.end));
     missing.extend(unordered(stamps_back));
@@ -69,7 +70,9 @@ pub(super) fn read(
     missing.extend(unknown(program.program(), taken.accesses.unseen(), taken.accesses.unknown_frees()));
     let origins = taken.accesses.origins(program.program());
     if origins.is_empty() {
-        say(format_args!("slimline: nothing was traced: {}", why_untraced(&collector, command, &missing)));
+        say(format_args!("slimline: nothing was traced: {}", why_untraced(&collector, command, failure.as_deref())));
+        let rest = missing.iter().filter(|what| failure.as_ref() != Some(what));
+        rest.for_each(|what| say(format_args!("slimline: missing: {what}")));
         outcome.exit();
     }
     let words = command.iter().map(|word| word.to_string_lossy().into_owned());
@@ -102,6 +105,8 @@ struct Live<'a> {
     told_up_to: HashMap<StreamKey, u64>,
     pids: BTreeMap<u32, u32>,
     missing: Vec<String>,
+    /// The first of it that says why a process, or an object, was not traced.
+    failure: Option<String>,
     /// Paths of what told of its code.
     modules: Vec<String>,
     stamps_back: u64,
@@ -200,6 +205,7 @@ impl TraceSink for Live<'_> {
             }
             Event::Object { path, section, .. } => {
                 let added = add_object(&mut self.program, &path, section.as_deref().map_err(String::as_str));
+                self.failure = self.failure.take().or_else(|| added.as_ref().err().cloned());
                 self.missing.extend(added.err());
                 self.modules.push(path);
             }
@@ -216,6 +222,8 @@ impl TraceSink for Live<'_> {
             Event::PutInOrder { process } => self.put_in_order(process),
             Event::End(end) => {
                 let pid = self.pids.get(&end.process).copied().unwrap_or(0);
+                let failure = failed(&end).map(|what| missing_of(pid, &what));
+                self.failure = self.failure.take().or(failure);
                 self.missing.extend(lost(&end).iter().map(|what| missing_of(pid, what)));
             }
         }

@@ -75,7 +75,7 @@ fn live(options: &cli::Trace) -> anyhow::Result<u8> {
     let analysis = analysis(options);
     let mut live = if options.keep_up { Live::keeping_up(analysis) } else { Live::of(analysis) };
     let outcome = trace(options, &collector, &mut live)?;
-    if has_any(options, &collector, &outcome, !live.has_nothing(), &[]) {
+    if has_any(options, &collector, &outcome, !live.has_nothing(), None) {
         if let Some(configuration) = own_allocators(&collector) {
             say_never_called(&configuration, live.program());
         }
@@ -95,7 +95,7 @@ fn record(options: &cli::Trace, directory: &Path) -> anyhow::Result<u8> {
     slimline_collect::check_command(&options.command)?;
     let mut recorder = Recorder::new(RecordingWriter::create(directory, words(&options.command))?);
     let mut outcome = trace(options, &collector, &mut recorder)?;
-    let untold = recorder.take_untold();
+    let (mut failures, untold) = recorder.take_missing();
     let (RecordedTotals { words, bytes }, written) = recorder.finish(&outcome);
     outcome.stopped_early = outcome.stopped_early.or(written.err());
     if options.regions && words > 0 {
@@ -107,7 +107,9 @@ fn record(options: &cli::Trace, directory: &Path) -> anyhow::Result<u8> {
             outcome.stopped_early = outcome.stopped_early.or(Some(io::Error::other(format!("{error:#}"))));
         }
     }
-    if has_any(options, &collector, &outcome, words > 0, &untold) {
+    let is_why = words == 0 && outcome.stopped_early.is_none();
+    let why = is_why.then(|| failures.pop_front()).flatten();
+    if has_any(options, &collector, &outcome, words > 0, why.as_deref()) {
         let place = shell_word(&directory.to_string_lossy());
         say(format_args!(
             "slimline: {}: {words} words of trace in {bytes} bytes (slimline trace --replay {place})",
@@ -120,9 +122,12 @@ fn record(options: &cli::Trace, directory: &Path) -> anyhow::Result<u8> {
         }
     }
     // The rest of what is missing is told when the trace is shown; this, another run may have.
-    if let Some((first, rest)) = untold.split_first().filter(|_| words > 0 || outcome.stopped_early.is_some()) {
-        let more =
-            if rest.is_empty() { String::new() } else { format!(" (and {} more such lines: --replay)", rest.len()) };
+    let mut missing = failures.into_iter().chain(untold);
+    if let Some(first) = missing.next() {
+        let more = match missing.count() {
+            0 => String::new(),
+            more => format!(" (and {more} more such lines: --replay)"),
+        };
         say(format_args!("slimline: {}: missing: {first}{more}", directory.display()));
     }
     if let Some(earlier) = earlier_recording(directory).filter(|_| words == 0) {
@@ -160,13 +165,13 @@ fn say_never_called(configuration: &Configuration, program: &Program) {
     }
 }
 
-/// Whether anything was traced, where processes told something to report; says so if not, and what of `untold` is why.
+/// Whether anything was traced, where processes told something to report; says so if not, and which failure is why.
 fn has_any(
     options: &cli::Trace,
     collector: &TraceCollector,
     outcome: &TraceOutcome,
     is_told: bool,
-    untold: &[String],
+    failure: Option<&str>,
 ) -> bool {
     if outcome.processes > 0 && is_told {
         return true;
@@ -179,7 +184,7 @@ fn has_any(
         true => ", or --paused or --window let none be traced",
         false => "",
     };
-    say(format_args!("slimline: nothing was traced: {}{let_be}", why_untraced(collector, &options.command, untold)));
+    say(format_args!("slimline: nothing was traced: {}{let_be}", why_untraced(collector, &options.command, failure)));
     false
 }
 

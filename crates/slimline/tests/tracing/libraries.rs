@@ -182,7 +182,8 @@ fn code_is_called_before_its_library_is_initialized() {
     assert_eq!((named(rows, "b_table"), named(rows, "c_table")), ((8 * 65 + 1, 8 * 64), (1, 8)), "{rows}");
 }
 
-/// The host is not instrumented, and has taken all keys whose values lie beside each thread's pointer, or all but one.
+/// The host is not instrumented, and has taken all keys whose values lie beside each thread's pointer, or all but one; or some, and given
+/// one of them back.
 #[test]
 fn a_host_without_room_for_the_words_goes_on_and_is_told() {
     const HOST: &str = r#"
@@ -191,9 +192,13 @@ fn a_host_without_room_for_the_words_goes_on_and_is_told() {
         #include <stdio.h>
         #include <stdlib.h>
         int main(int argc, char **argv) {
-            pthread_key_t key;
-            for (int i = 0; i < atoi(argv[1]); i++) pthread_key_create(&key, 0);
-            for (int i = 2; i < argc; i++) {
+            pthread_key_t key, given_back = 0;
+            for (int i = 0; i < atoi(argv[1]); i++) {
+                pthread_key_create(&key, 0);
+                if (i == atoi(argv[2])) given_back = key;
+            }
+            if (given_back) pthread_key_delete(given_back);
+            for (int i = 3; i < argc; i++) {
                 void *library = dlopen(argv[i], RTLD_NOW | RTLD_LOCAL);
                 if (!library) { puts(dlerror()); return 1; }
                 if (((long (*)(void))dlsym(library, "work"))() != 28) return 2;
@@ -214,21 +219,34 @@ fn a_host_without_room_for_the_words_goes_on_and_is_told() {
     let (source, host) = (scratch.path().join("host.c"), scratch.path().join("host"));
     std::fs::write(&source, HOST).unwrap();
     assert!(Command::new("cc").arg(&source).args(["-ldl", "-o"]).arg(&host).status().unwrap().success());
-    for (taken, ours, is_traced) in [("29", 2, true), ("31", 1, false), ("32", 1, false)] {
-        let alone = Command::new(&host).arg(taken).output().unwrap();
+    for (taken, ours, is_traced) in [
+        (["29", "-1"], 2, true),
+        (["31", "-1"], 1, false),
+        (["32", "-1"], 1, false),
+        (["10", "5"], 2, true),
+        (["31", "5"], 1, false),
+    ] {
+        let alone = Command::new(&host).args(taken).output().unwrap();
         let live = ["trace", "--live", "--report", "-", "--format", "json", "--"];
         let recorded = scratch.path().join("trace");
         for how in [&live[..], &["trace", "-o", recorded.to_str().unwrap(), "--"], &["simulate", "--live", "--"]] {
             let mut traced = slimline();
-            traced.args(how).arg(&host).arg(taken).args(&copies);
+            traced.args(how).arg(&host).args(taken).args(&copies);
             let output = traced.output().unwrap();
             let (written, said) = (text(&output.stdout), text(&output.stderr));
             let free: u32 = text(&alone.stdout).trim().parse().unwrap();
             let free = (free - ours).to_string();
-            assert!(output.status.success() && written.lines().any(|line| line == free), "{taken}: {written}{said}");
-            let is_said =
-                [&written, &said].iter().any(|it| it.contains("its program is not instrumented, and so many"));
-            assert_eq!(is_said, !is_traced, "{taken}, {how:?}: {written}{said}");
+            assert!(output.status.success() && written.lines().any(|line| line == free), "{taken:?}: {written}{said}");
+            let is_said = [&written, &said]
+                .iter()
+                .any(|it| it.contains("its program is not instrumented, and of the C library's keys"));
+            assert_eq!(is_said, !is_traced, "{taken:?}, {how:?}: {written}{said}");
+            // A report names the function; the others say how much there is, or that there is nothing.
+            let is_nothing = match how[1] {
+                "--live" if how[0] == "trace" => !written.contains("\"work\""),
+                _ => said.contains("nothing was traced"),
+            };
+            assert_eq!(is_nothing, !is_traced, "{taken:?}, {how:?}: {written}{said}");
         }
     }
 }
