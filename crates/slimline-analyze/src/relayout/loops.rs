@@ -15,7 +15,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use slimline_simulate::locality::Walking;
-use slimline_simulate::locality::exchange::{Order, Stream, Times};
+use slimline_simulate::locality::exchange::{Order, Stream, Times, Turn};
 use slimline_simulate::machine::{Machine, MachineError};
 
 pub use self::dependence::Dependence;
@@ -81,6 +81,26 @@ pub struct Nest {
     pub most: Times,
 }
 
+impl Nest {
+    /// Its instructions' strides, with what their source tells beside addresses: which are of statements beside the inner loop.
+    pub fn as_written(&self, (pair, origins): (Option<&LoopPair>, &Origins)) -> Vec<Stream> {
+        let is_apart = |of: &NestStream| {
+            let line = self.line_of(of, origins);
+            of.stream.turn == Turn::Outer && pair.zip(line).is_some_and(|(pair, line)| pair.lines_apart.contains(&line))
+        };
+        let stream =
+            |of: &NestStream| Stream { turn: if is_apart(of) { Turn::Apart } else { of.stream.turn }, ..of.stream };
+        self.streams.iter().map(stream).collect()
+    }
+
+    /// In which line of the file of the leading one an instruction is.
+    fn line_of(&self, of: &NestStream, origins: &Origins) -> Option<u32> {
+        let place = |of: &NestStream| origins.name(origins.of(of.keys[0]).line).rsplit_once(':');
+        let ((file, line), (of_leading, _)) = (place(of)?, place(&self.streams[self.leading])?);
+        (file == of_leading).then_some(line)?.parse().ok()
+    }
+}
+
 /// Nests of the same code: of several threads, or with other data.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Loops {
@@ -109,8 +129,7 @@ pub fn find(keys: &[Walking], line_bytes: u64, origins: &Origins) -> FoundNests 
         let mut streams: Vec<NestStream> = Vec::new();
         let mut at = 0;
         let mut most = Times { inner: 0, outer: 0 };
-        let of_nest = walkers.nest_of(leading);
-        let times = leading.times_with(&of_nest);
+        let (of_nest, times) = walkers.nest_of(leading);
         for walker in of_nest {
             if walker.key() == leading.key() {
                 at = streams.len();
@@ -281,6 +300,7 @@ impl Measured<'_> {
         for &number in &of.nests {
             let (nest, measured) = (&self.found.nests[number], &self.nests[number]);
             let may_be_vectors = measured.are_others_around(nest) && pair.is_none_or(|pair| !pair.has_calls_inside);
+            let nest = (nest.as_written((pair, origins)), nest.times);
             for Left { order, lanes, cost } in
                 replays.in_other_orders(nest, measured, may_be_vectors)?.into_iter().flatten()
             {
@@ -334,19 +354,15 @@ impl Measured<'_> {
             return Some(Withheld::Written(bound));
         }
         // Addresses do not tell `a[i * n + j]` from `*p++`: what is written there does.
-        let leading = origins.of(nest.streams[nest.leading].keys[0]).line;
-        let is_read = |line: u32| {
-            let place = |line: u32| origins.name(line).rsplit_once(':');
-            let (Some((file, line)), Some((of_leading, _))) = (place(line), place(leading)) else { return false };
-            let line = line.parse().ok();
-            file == of_leading && pair.zip(line).is_some_and(|(pair, line)| pair.reach.contains(&line))
+        let is_read = |of: &NestStream| {
+            pair.zip(nest.line_of(of, origins)).is_some_and(|(pair, line)| pair.reach.contains(&line))
         };
         let line = |of: &NestStream| origins.of(of.keys[0]).line;
         let place = |of: &NestStream| (of.stream.start, of.stream.inner_bytes, of.stream.outer_bytes);
         // What a compiler takes out of the inner loop has no line: whatever else is there each time is told by the same.
-        let is_there_too = |of: &NestStream| nest.streams.iter().any(|at| place(at) == place(of) && is_read(line(at)));
+        let is_there_too = |of: &NestStream| nest.streams.iter().any(|at| place(at) == place(of) && is_read(at));
         let has_line = |of: &NestStream| !origins.name(line(of)).is_empty();
-        let is_written = |of: &NestStream| if has_line(of) { is_read(line(of)) } else { is_there_too(of) };
+        let is_written = |of: &NestStream| if has_line(of) { is_read(of) } else { is_there_too(of) };
         let mut lines = nest.streams.iter().filter(|of| of.is_line || of.steps == Steps::Line);
         lines.find(|of| !is_written(of)).map(|of| Withheld::Counted(line(of)))
     }
@@ -360,7 +376,6 @@ mod tests {
     use slimline_simulate::access::{Access, AccessKind, Consumer as _};
     use slimline_simulate::extents::Extents;
     use slimline_simulate::locality::KeyWalks;
-    use slimline_simulate::locality::exchange::Turn;
     use slimline_simulate::simulation::{Options, Simulation};
     use slimline_simulate::waiting::Waiting;
 
@@ -464,6 +479,42 @@ mod tests {
         let all = (0..4).flat_map(|row| (0..8).flat_map(move |column| (0..5).flat_map(move |k| step(row, column, k))));
         let nest = found(&all.collect::<Vec<_>>(), &[0, 1]);
         assert_eq!((nest.times, nest.most), (Times { inner: 5, outer: 8 }, Times { inner: 5, outer: 32 }));
+    }
+
+    #[test]
+    fn what_breaks_off_early_says_nothing_of_the_loop_around() {
+        // Columns of rows of 512 bytes, beside what begins elsewhere behind 3 and 20 of them, or again behind each four: no row ends there.
+        let times = |place: fn(u64) -> u64| {
+            let step =
+                move |column: u64, k: u64| [load(0, k * 512 + column * 8), load(1, (1 << 20) + place(column) + k * 8)];
+            let all = (0..32).flat_map(|column| (0..5).flat_map(move |k| step(column, k)));
+            found(&all.collect::<Vec<_>>(), &[0, 1]).times
+        };
+        let elsewhere = |column| column * 64 + (u64::from(column >= 3) + u64::from(column >= 20)) * 4096;
+        assert_eq!([elsewhere, |column| column % 4 * 64].map(times), [Times { inner: 5, outer: 32 }; 2]);
+    }
+
+    #[test]
+    fn statements_beside_the_inner_loop_are_told_by_their_lines() {
+        // `x[j] = 0; for (i …) x[j] += a[i][j]; y[j] = x[j];`, of which no register holds y.
+        let sums = 1 << 20;
+        let step = |column: u64| {
+            let at = column * 8;
+            let each = move |row: u64| [load(1, row * 128 + at), access(2, sums + at, AccessKind::Store)];
+            let beside = |key: u32| access(key, (u64::from(key) + 4) << 20 | at, AccessKind::Store);
+            [access(0, sums + at, AccessKind::Store)].into_iter().chain((0..8).flat_map(each)).chain([beside(3)])
+        };
+        let nest = found(&(0..16).flat_map(step).collect::<Vec<_>>(), &[2, 4, 4, 5]);
+        let mut written = "for (int j = 0; j < 16; j++) {\nx[j] = 0;\nfor (int i = 0; i < 8; i++)\nx[j] += a[i][j];\ny[j] = x[j];\n}\n".to_owned();
+        let turns = |source: &str| -> Vec<(u32, Turn)> {
+            let (pair, origins) = (source::around(source, 4), origins(&[2, 4, 4, 5]));
+            let streams = nest.as_written((pair.as_ref(), &origins));
+            nest.streams.iter().zip(streams).map(|(of, stream)| (of.keys[0], stream.turn)).collect()
+        };
+        let [_, _, set, left] = turns(&written)[..] else { panic!() };
+        assert_eq!([set, left], [(0, Turn::Outer), (3, Turn::Apart)]);
+        written = written.replace("y[j] = x[j]", "y[j] = x[j], t = 3");
+        assert_eq!(turns(&written)[3], (3, Turn::Outer));
     }
 
     /// By themselves.

@@ -2,6 +2,7 @@
 //!
 //! Only what stands in the file is read: loops that a macro makes, `while` loops and loops around the call of an inlined function are not found.
 
+mod beside;
 mod carried;
 
 use std::ops::Range;
@@ -29,6 +30,8 @@ pub struct LoopPair {
     pub is_perfect: bool,
     /// Lines of all of the outer one, from 1, or of the outermost one that tells the line's place.
     pub reach: Range<u32>,
+    /// Lines of statements beside the inner loop whose values are not those that it goes on with, or leaves in a register.
+    pub lines_apart: Vec<u32>,
     /// What binds steps of these to their order.
     pub bound: Option<Bound>,
     /// Functions or macros are called in them.
@@ -108,6 +111,7 @@ pub fn around(source: &str, line: u32) -> Option<LoopPair> {
         lines: outermost.is_none().then(|| [line_at(outer.head.start), line_at(inner.head.start)]),
         is_perfect,
         reach: line_at(all_of.head.start)..line_at(all_of.end.saturating_sub(1)) + 1,
+        lines_apart: beside::lines(&steps, outer.head.end..outer.end, inner.head.start..inner.end),
         bound: leaves.or_else(goes_on).or_else(ends).map(Bound::Leaves).or_else(|| carried().map(Bound::Carried)),
         has_calls: has_calls(&steps[body.clone()]),
         has_calls_inside: has_calls(&steps[inner.head.end..inner.end]),
