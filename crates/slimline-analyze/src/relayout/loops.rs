@@ -7,6 +7,7 @@
 //! time with the nest becomes ([`judge`]).
 
 mod dependence;
+mod executed;
 mod measuring;
 mod replay;
 pub mod source;
@@ -19,6 +20,7 @@ use slimline_simulate::locality::exchange::{Order, Stream, Times, Turn};
 use slimline_simulate::machine::{Machine, MachineError};
 
 pub use self::dependence::Dependence;
+pub use self::executed::{Following, Standing};
 pub use self::measuring::{MeasuredNest, Measuring, OtherKey};
 pub use self::replay::Cost;
 use self::replay::{Left, Replays};
@@ -91,6 +93,40 @@ impl Nest {
         let stream =
             |of: &NestStream| Stream { turn: if is_apart(of) { Turn::Apart } else { of.stream.turn }, ..of.stream };
         self.streams.iter().map(stream).collect()
+    }
+
+    /// Where each of its instructions stands, if it takes all that they access to know whether its steps may be in another order, and its source tells; by key, how far
+    /// accesses reach.
+    pub fn to_follow(
+        &self,
+        (pair, origins): (Option<&LoopPair>, &Origins),
+        extents: &[Range<u64>],
+    ) -> Option<Vec<Standing>> {
+        let pair = pair?;
+        let inner = pair.counted.as_ref()?;
+        dependence::across(self, extents).filter(|found| !found.is_certain)?;
+        let is_of_inner = |of: &NestStream| self.line_of(of, origins).is_some_and(|line| inner.contains(&line));
+        // What has no line is told by what walks the same data so. Of a triangle both need not begin at the same place.
+        let way = |of: &NestStream| {
+            let Stream { inner_bytes, outer_bytes, bytes, .. } = of.stream;
+            (inner_bytes, outer_bytes, bytes, origins.of(of.keys[0]).data)
+        };
+        let is_taken_out = |of: &NestStream| self.streams.iter().any(|at| way(at) == way(of) && is_of_inner(at));
+        let standing = |of: &NestStream| {
+            // What a compiler takes out of the inner loop it loads in front of that, and stores behind it.
+            let taken_out = if of.stream.kind.stores() { Standing::Behind } else { Standing::Before };
+            match (of.stream.turn.is_once_around(), self.line_of(of, origins)) {
+                (false, Some(line)) if inner.contains(&line) => Some(Standing::Inside),
+                (true, Some(line)) if inner.contains(&line) => Some(taken_out),
+                (true, Some(line)) if pair.reach.contains(&line) && line < inner.start => Some(Standing::Before),
+                (true, Some(line)) if pair.reach.contains(&line) => Some(Standing::Behind),
+                (true, None) if origins.name(origins.of(of.keys[0]).line).is_empty() && is_taken_out(of) => {
+                    Some(taken_out)
+                }
+                _ => None,
+            }
+        };
+        self.streams.iter().map(standing).collect()
     }
 
     /// In which line of the file of the leading one an instruction is.
@@ -261,6 +297,8 @@ pub struct Measured<'a> {
     pub found: &'a FoundNests,
     /// Of each nest.
     pub nests: &'a [MeasuredNest],
+    /// What [following](Following) each says; nothing where none was followed.
+    pub followed: &'a [Option<Vec<OtherKey>>],
     /// By key, the first address, and that behind the last.
     pub extents: &'a [Range<u64>],
     /// What the program takes.
@@ -347,7 +385,10 @@ impl Measured<'_> {
         if part > MOST_OTHERS {
             return Some(Withheld::Others(part));
         }
-        if let Some(found) = dependence::across(nest, &measured.others, self.extents) {
+        let in_order = self.followed.get(number).and_then(Option::as_ref);
+        let own = dependence::across(nest, self.extents).filter(|found| found.is_certain || in_order.is_none());
+        let others = in_order.unwrap_or(&measured.others);
+        if let Some(found) = own.or_else(|| dependence::with_others(nest, others, self.extents)) {
             return Some(Withheld::Dependent(found));
         }
         if let Some(bound) = pair.and_then(|pair| pair.bound.clone()) {
@@ -436,7 +477,11 @@ mod tests {
         measuring.take(accesses);
         let nests = measuring.finish();
         let before = taken(accesses);
-        let measured = Measured { found: &found, nests: &nests, extents: &extents, before, windows: 0 };
+        let standing: Vec<_> = found.nests.iter().map(|nest| nest.to_follow((pair, &origins), &extents)).collect();
+        let mut following = Following::new(&found, &standing);
+        following.iter_mut().for_each(|following| following.take(accesses));
+        let followed = &following.map(Following::finish).unwrap_or_default();
+        let measured = Measured { found: &found, nests: &nests, followed, extents: &extents, before, windows: 0 };
         let judge = |loops| measured.judge(loops, &machine(), (pair, &origins)).unwrap();
         (0..found.loops.len()).map(judge).collect()
     }
@@ -623,6 +668,34 @@ mod tests {
     }
 
     #[test]
+    fn triangles_are_followed_where_their_source_says_how_they_count() {
+        let source = "for (int i = 0; i < 12; i++)\nfor (int j = i; j < 16; j++) {\nfor (int k = 0; k < 8; k++)\nc[i][j] += a[k][i] * a[k][j];\nc[j][i] = c[i][j];\n}\n";
+        let pair = source::around(source, 4).unwrap();
+        let at = |matrix: u64, row: u64, column: u64| (matrix << 20) | (row * 128 + column * 8);
+        let judged = |from: u64, pair: Option<&LoopPair>| {
+            let steps = |(i, j): (u64, u64)| {
+                let step = move |k: u64| {
+                    let both = [load(0, at(from, k, i)), load(1, at(1, k, j))];
+                    both.into_iter().chain([access(2, at(2, i, j), AccessKind::Store)])
+                };
+                (0..8).flat_map(step).chain([access(3, at(2, j, i), AccessKind::Store)])
+            };
+            let all = (0..12).flat_map(|i| (i..16).map(move |j| (i, j))).flat_map(steps);
+            judged_of((&all.collect::<Vec<_>>(), &[4, 4, 4, 5]), pair).remove(0)
+        };
+        let found = judged(1, Some(&pair));
+        assert_eq!((found.advised().map(|tried| tried.order), found.withheld), (Some(Order::Exchanged), None));
+        // What one column leaves another one loads.
+        let found = judged(2, Some(&pair));
+        assert!(matches!(found.withheld, Some(Withheld::Dependent(_))), "{found:?}");
+        // Or nobody knows how the inner loop counts.
+        let mut unknown = pair;
+        unknown.counted = None;
+        let found = judged(1, Some(&unknown));
+        assert!(matches!(found.withheld, Some(Withheld::Dependent(_))), "{found:?}");
+    }
+
+    #[test]
     fn what_else_runs_in_it_is_seen() {
         // Each step looks something up, at no stride.
         let looked_up =
@@ -749,7 +822,7 @@ mod tests {
         let extents = [10_000..11_528, 8728..10_264];
         let across = |most| {
             let nest = Nest { streams: streams.clone(), leading: 0, times, most };
-            dependence::across(&nest, &[], &extents)
+            dependence::across(&nest, &extents)
         };
         assert_eq!(across(Times { inner: 12, outer: 16 }), Some(Dependence { store: 0, other: 1, is_certain: true }));
     }
