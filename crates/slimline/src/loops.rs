@@ -8,7 +8,7 @@ use slimline_analyze::origins::Origins;
 use slimline_analyze::relayout::Taken;
 use slimline_analyze::relayout::loops::source::around;
 use slimline_analyze::relayout::loops::{
-    FoundNests, JudgedLoops, LEAST_SHARE, Measured, MeasuredNest, Measuring, find,
+    Following, FoundNests, JudgedLoops, LEAST_SHARE, Measured, MeasuredNest, Measuring, Nest, find,
 };
 use slimline_report::relayout::{LoopFacts, LoopSource};
 use slimline_report::simulation::{AccessTrace, file_and_line};
@@ -60,20 +60,35 @@ impl<'a> LoopSearch<'a> {
         (!self.found.nests.is_empty()).then(|| Measuring::new(&self.found, waiting))
     }
 
+    /// Who follows in a second pass, of all accesses, nests of which it takes that to know whether their order may be another one; none where there are none.
+    pub(crate) fn following(&self, trace: &AccessTrace) -> Option<Following> {
+        let Self { found, extents, origins } = self;
+        // Behind a gap a pass seems to be another one.
+        if !trace.missing.is_empty() {
+            return None;
+        }
+        let standing = |(number, nest): (usize, &Nest)| {
+            nest.to_follow((self.source(number, trace).pair.as_ref(), origins), extents)
+        };
+        let standing: Vec<_> = found.nests.iter().enumerate().map(standing).collect();
+        Following::new(found, &standing)
+    }
+
     /// Tries other orders of the loops that take most of what the program takes, as measured in so many windows; 0 where all of it was.
     ///
     /// # Errors
     /// The machine is none.
     pub(crate) fn judge(
         &'a self,
-        measuring: Option<Measuring>,
+        (measuring, following): (Option<Measuring>, Option<Following>),
         (machine, name): (&Machine, &str),
         (before, windows): (Taken, u64),
         trace: &AccessTrace,
     ) -> anyhow::Result<TriedLoops<'a>> {
         let Self { found, extents, origins } = self;
         let measured = measuring.map(Measuring::finish).unwrap_or_default();
-        let all = Measured { found, nests: &measured, extents, before, windows };
+        let followed = following.map(Following::finish).unwrap_or_default();
+        let all = Measured { found, nests: &measured, followed: &followed, extents, before, windows };
         let mut shares: Vec<(usize, f64)> = match measured.is_empty() {
             true => Vec::new(),
             false => found.loops.iter().map(|loops| all.share(loops)).enumerate().collect(),

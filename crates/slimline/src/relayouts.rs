@@ -12,7 +12,7 @@ use slimline_analyze::relayout::addresses::{TooLarge, relayout};
 use slimline_analyze::relayout::allocating::allocating_cycles;
 use slimline_analyze::relayout::candidates::{Candidate, Objects, Untouchable, candidates};
 use slimline_analyze::relayout::columns::{HandedOnLines, all_handed_on, join, traced_functions};
-use slimline_analyze::relayout::loops::Measuring;
+use slimline_analyze::relayout::loops::{Following, Measuring};
 use slimline_analyze::relayout::plain_name;
 use slimline_analyze::relayout::search::{Searched, is_worth_trying};
 use slimline_analyze::relayout::ties::{Tie, ties};
@@ -201,8 +201,8 @@ pub(crate) struct AsItIs {
 /// How a second pass sees the structures visited, and what a machine waits for.
 pub(crate) type Visited<'a> = Windows<(Visiting<'a>, Relaid<'a, Waiting>)>;
 
-/// How it sees what loops take, and who uses which pages.
-pub(crate) type Measured = Windows<(Option<Measuring>, Option<PageUse>)>;
+/// How it sees what loops take, and who uses which pages; and, of all accesses, what their steps access.
+pub(crate) type Measured = (Option<Following>, Windows<(Option<Measuring>, Option<PageUse>)>);
 
 impl<'a> Search<'a> {
     /// Of what was found in a first pass, among all layouts.
@@ -279,7 +279,8 @@ impl<'a> Search<'a> {
         let has_nodes = machine.near_memories().len() > 1;
         let pages = has_nodes.then(|| simulation(machine, name, &Options::default())).transpose()?.map(PageUse::new);
         let is_wanted = nests.is_some() || pages.is_some();
-        Ok(is_wanted.then(|| Windows::new((nests, pages), self.accesses, MOST_REPLAYED)))
+        let following = || loops.following(&self.described);
+        Ok(is_wanted.then(|| (following(), Windows::new((nests, pages), self.accesses, MOST_REPLAYED))))
     }
 
     /// Who reads for it.
@@ -327,9 +328,10 @@ impl<'a> Search<'a> {
         self.confirm(&mut searched, &before)?;
         let (together, large_pages) = self.together(&searched)?;
         let windows = if self.accesses > MOST_REPLAYED { MOST_REPLAYED / WINDOW } else { 0 };
+        let (following, measured) = measured.unzip();
         let (nests, pages) = measured.map(Windows::finish).unwrap_or_default();
         let memory_nodes = pages.map(|pages| self.on_nodes(pages.finish(), before)).transpose()?.flatten();
-        let mut loops = loops.judge(nests, self.machine, (before, windows), &self.described)?;
+        let mut loops = loops.judge((nests, following.flatten()), self.machine, (before, windows), &self.described)?;
         if !loops.is_empty() {
             loops.note_relaid(self.relaid(&searched, as_it_is), |of| &structured.structures[of as usize].name);
         }

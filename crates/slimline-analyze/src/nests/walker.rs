@@ -44,17 +44,28 @@ impl Walker {
     }
 
     /// How often it goes around both loops, as a mean.
-    pub(crate) fn times(&self) -> Times {
+    fn times(&self) -> Times {
         Times { inner: self.walk.inner().round() as u64, outer: self.walk.outer().round() as u64 }
     }
 
     /// The same where others are in its loop. To one that goes through rows without a gap two loops around it are one, in which another one begins
-    /// again.
-    pub(crate) fn times_with(&self, others: &[Self]) -> Times {
+    /// again where the next row does.
+    fn times_with(&self, others: &[Self]) -> Times {
         let times = self.times();
-        let shorter =
-            others.iter().map(|other| other.times().outer).filter(|&of| !are_alike(of as f64, times.outer as f64));
-        Times { outer: shorter.fold(times.outer, u64::min), ..times }
+        let Walk { inner_bytes, outer_bytes, .. } = self.walk;
+        let begins_again = |other: &&Self| {
+            let Walk { passes, most_runs, .. } = other.walk;
+            let goes_on_by = i128::from(outer_bytes) * i128::from(most_runs);
+            passes > 1
+                && are_alike(other.walk.outer(), most_runs as f64)
+                && inner_bytes != 0
+                && goes_on_by % i128::from(inner_bytes) == 0
+        };
+        let shorter = others.iter().filter(begins_again).map(|other| other.walk.most_runs);
+        Times {
+            outer: shorter.filter(|&of| !are_alike(of as f64, times.outer as f64)).fold(times.outer, u64::min),
+            ..times
+        }
     }
 
     pub(crate) fn stream(&self) -> Stream {
@@ -219,8 +230,8 @@ impl Walkers {
         Self { all: without_copies(all, origins), by_stride: without_copies(by_stride, origins) }
     }
 
-    /// All that are in the loop of this one, in the order in which they begin.
-    pub(crate) fn nest_of(&self, leading: &Walker) -> Vec<Walker> {
+    /// All that are in the loop of this one, in the order in which they begin, and how often that and the loop around it go around.
+    pub(crate) fn nest_of(&self, leading: &Walker) -> (Vec<Walker>, Times) {
         let mut nest: Vec<Walker> = self.all.iter().filter_map(|walker| walker.in_loop_of(leading)).collect();
         for found in self.by_stride.iter().filter_map(|walker| walker.goes_on_in_loop_of(leading)) {
             if !nest.iter().any(|known| known.keys.iter().any(|key| found.keys.contains(key))) {
@@ -228,7 +239,8 @@ impl Walkers {
             }
         }
         nest.sort_by_key(|walker| (walker.walk.begins, walker.key()));
-        nest
+        let times = leading.times_with(&nest);
+        (nest, times)
     }
 }
 

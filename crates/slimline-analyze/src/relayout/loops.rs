@@ -7,6 +7,7 @@
 //! time with the nest becomes ([`judge`]).
 
 mod dependence;
+mod executed;
 mod measuring;
 mod replay;
 pub mod source;
@@ -15,10 +16,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use slimline_simulate::locality::Walking;
-use slimline_simulate::locality::exchange::{Order, Stream, Times};
+use slimline_simulate::locality::exchange::{Order, Stream, Times, Turn};
 use slimline_simulate::machine::{Machine, MachineError};
 
 pub use self::dependence::Dependence;
+pub use self::executed::{Following, Standing};
 pub use self::measuring::{MeasuredNest, Measuring, OtherKey};
 pub use self::replay::Cost;
 use self::replay::{Left, Replays};
@@ -81,6 +83,60 @@ pub struct Nest {
     pub most: Times,
 }
 
+impl Nest {
+    /// Its instructions' strides, with what their source tells beside addresses: which are of statements beside the inner loop.
+    pub fn as_written(&self, (pair, origins): (Option<&LoopPair>, &Origins)) -> Vec<Stream> {
+        let is_apart = |of: &NestStream| {
+            let line = self.line_of(of, origins);
+            of.stream.turn == Turn::Outer && pair.zip(line).is_some_and(|(pair, line)| pair.lines_apart.contains(&line))
+        };
+        let stream =
+            |of: &NestStream| Stream { turn: if is_apart(of) { Turn::Apart } else { of.stream.turn }, ..of.stream };
+        self.streams.iter().map(stream).collect()
+    }
+
+    /// Where each of its instructions stands, if it takes all that they access to know whether its steps may be in another order, and its source tells; by key, how far
+    /// accesses reach.
+    pub fn to_follow(
+        &self,
+        (pair, origins): (Option<&LoopPair>, &Origins),
+        extents: &[Range<u64>],
+    ) -> Option<Vec<Standing>> {
+        let pair = pair?;
+        let inner = pair.counted.as_ref()?;
+        dependence::across(self, extents).filter(|found| !found.is_certain)?;
+        let is_of_inner = |of: &NestStream| self.line_of(of, origins).is_some_and(|line| inner.contains(&line));
+        // What has no line is told by what walks the same data so. Of a triangle both need not begin at the same place.
+        let way = |of: &NestStream| {
+            let Stream { inner_bytes, outer_bytes, bytes, .. } = of.stream;
+            (inner_bytes, outer_bytes, bytes, origins.of(of.keys[0]).data)
+        };
+        let is_taken_out = |of: &NestStream| self.streams.iter().any(|at| way(at) == way(of) && is_of_inner(at));
+        let standing = |of: &NestStream| {
+            // What a compiler takes out of the inner loop it loads in front of that, and stores behind it.
+            let taken_out = if of.stream.kind.stores() { Standing::Behind } else { Standing::Before };
+            match (of.stream.turn.is_once_around(), self.line_of(of, origins)) {
+                (false, Some(line)) if inner.contains(&line) => Some(Standing::Inside),
+                (true, Some(line)) if inner.contains(&line) => Some(taken_out),
+                (true, Some(line)) if pair.reach.contains(&line) && line < inner.start => Some(Standing::Before),
+                (true, Some(line)) if pair.reach.contains(&line) => Some(Standing::Behind),
+                (true, None) if origins.name(origins.of(of.keys[0]).line).is_empty() && is_taken_out(of) => {
+                    Some(taken_out)
+                }
+                _ => None,
+            }
+        };
+        self.streams.iter().map(standing).collect()
+    }
+
+    /// In which line of the file of the leading one an instruction is.
+    fn line_of(&self, of: &NestStream, origins: &Origins) -> Option<u32> {
+        let place = |of: &NestStream| origins.name(origins.of(of.keys[0]).line).rsplit_once(':');
+        let ((file, line), (of_leading, _)) = (place(of)?, place(&self.streams[self.leading])?);
+        (file == of_leading).then_some(line)?.parse().ok()
+    }
+}
+
 /// Nests of the same code: of several threads, or with other data.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Loops {
@@ -109,8 +165,7 @@ pub fn find(keys: &[Walking], line_bytes: u64, origins: &Origins) -> FoundNests 
         let mut streams: Vec<NestStream> = Vec::new();
         let mut at = 0;
         let mut most = Times { inner: 0, outer: 0 };
-        let of_nest = walkers.nest_of(leading);
-        let times = leading.times_with(&of_nest);
+        let (of_nest, times) = walkers.nest_of(leading);
         for walker in of_nest {
             if walker.key() == leading.key() {
                 at = streams.len();
@@ -242,6 +297,8 @@ pub struct Measured<'a> {
     pub found: &'a FoundNests,
     /// Of each nest.
     pub nests: &'a [MeasuredNest],
+    /// What [following](Following) each says; nothing where none was followed.
+    pub followed: &'a [Option<Vec<OtherKey>>],
     /// By key, the first address, and that behind the last.
     pub extents: &'a [Range<u64>],
     /// What the program takes.
@@ -281,6 +338,7 @@ impl Measured<'_> {
         for &number in &of.nests {
             let (nest, measured) = (&self.found.nests[number], &self.nests[number]);
             let may_be_vectors = measured.are_others_around(nest) && pair.is_none_or(|pair| !pair.has_calls_inside);
+            let nest = (nest.as_written((pair, origins)), nest.times);
             for Left { order, lanes, cost } in
                 replays.in_other_orders(nest, measured, may_be_vectors)?.into_iter().flatten()
             {
@@ -327,26 +385,25 @@ impl Measured<'_> {
         if part > MOST_OTHERS {
             return Some(Withheld::Others(part));
         }
-        if let Some(found) = dependence::across(nest, &measured.others, self.extents) {
+        let in_order = self.followed.get(number).and_then(Option::as_ref);
+        let own = dependence::across(nest, self.extents).filter(|found| found.is_certain || in_order.is_none());
+        let others = in_order.unwrap_or(&measured.others);
+        if let Some(found) = own.or_else(|| dependence::with_others(nest, others, self.extents)) {
             return Some(Withheld::Dependent(found));
         }
         if let Some(bound) = pair.and_then(|pair| pair.bound.clone()) {
             return Some(Withheld::Written(bound));
         }
         // Addresses do not tell `a[i * n + j]` from `*p++`: what is written there does.
-        let leading = origins.of(nest.streams[nest.leading].keys[0]).line;
-        let is_read = |line: u32| {
-            let place = |line: u32| origins.name(line).rsplit_once(':');
-            let (Some((file, line)), Some((of_leading, _))) = (place(line), place(leading)) else { return false };
-            let line = line.parse().ok();
-            file == of_leading && pair.zip(line).is_some_and(|(pair, line)| pair.reach.contains(&line))
+        let is_read = |of: &NestStream| {
+            pair.zip(nest.line_of(of, origins)).is_some_and(|(pair, line)| pair.reach.contains(&line))
         };
         let line = |of: &NestStream| origins.of(of.keys[0]).line;
         let place = |of: &NestStream| (of.stream.start, of.stream.inner_bytes, of.stream.outer_bytes);
         // What a compiler takes out of the inner loop has no line: whatever else is there each time is told by the same.
-        let is_there_too = |of: &NestStream| nest.streams.iter().any(|at| place(at) == place(of) && is_read(line(at)));
+        let is_there_too = |of: &NestStream| nest.streams.iter().any(|at| place(at) == place(of) && is_read(at));
         let has_line = |of: &NestStream| !origins.name(line(of)).is_empty();
-        let is_written = |of: &NestStream| if has_line(of) { is_read(line(of)) } else { is_there_too(of) };
+        let is_written = |of: &NestStream| if has_line(of) { is_read(of) } else { is_there_too(of) };
         let mut lines = nest.streams.iter().filter(|of| of.is_line || of.steps == Steps::Line);
         lines.find(|of| !is_written(of)).map(|of| Withheld::Counted(line(of)))
     }
@@ -360,7 +417,6 @@ mod tests {
     use slimline_simulate::access::{Access, AccessKind, Consumer as _};
     use slimline_simulate::extents::Extents;
     use slimline_simulate::locality::KeyWalks;
-    use slimline_simulate::locality::exchange::Turn;
     use slimline_simulate::simulation::{Options, Simulation};
     use slimline_simulate::waiting::Waiting;
 
@@ -421,7 +477,11 @@ mod tests {
         measuring.take(accesses);
         let nests = measuring.finish();
         let before = taken(accesses);
-        let measured = Measured { found: &found, nests: &nests, extents: &extents, before, windows: 0 };
+        let standing: Vec<_> = found.nests.iter().map(|nest| nest.to_follow((pair, &origins), &extents)).collect();
+        let mut following = Following::new(&found, &standing);
+        following.iter_mut().for_each(|following| following.take(accesses));
+        let followed = &following.map(Following::finish).unwrap_or_default();
+        let measured = Measured { found: &found, nests: &nests, followed, extents: &extents, before, windows: 0 };
         let judge = |loops| measured.judge(loops, &machine(), (pair, &origins)).unwrap();
         (0..found.loops.len()).map(judge).collect()
     }
@@ -464,6 +524,42 @@ mod tests {
         let all = (0..4).flat_map(|row| (0..8).flat_map(move |column| (0..5).flat_map(move |k| step(row, column, k))));
         let nest = found(&all.collect::<Vec<_>>(), &[0, 1]);
         assert_eq!((nest.times, nest.most), (Times { inner: 5, outer: 8 }, Times { inner: 5, outer: 32 }));
+    }
+
+    #[test]
+    fn what_breaks_off_early_says_nothing_of_the_loop_around() {
+        // Columns of rows of 512 bytes, beside what begins elsewhere behind 3 and 20 of them, or again behind each four: no row ends there.
+        let times = |place: fn(u64) -> u64| {
+            let step =
+                move |column: u64, k: u64| [load(0, k * 512 + column * 8), load(1, (1 << 20) + place(column) + k * 8)];
+            let all = (0..32).flat_map(|column| (0..5).flat_map(move |k| step(column, k)));
+            found(&all.collect::<Vec<_>>(), &[0, 1]).times
+        };
+        let elsewhere = |column| column * 64 + (u64::from(column >= 3) + u64::from(column >= 20)) * 4096;
+        assert_eq!([elsewhere, |column| column % 4 * 64].map(times), [Times { inner: 5, outer: 32 }; 2]);
+    }
+
+    #[test]
+    fn statements_beside_the_inner_loop_are_told_by_their_lines() {
+        // `x[j] = 0; for (i …) x[j] += a[i][j]; y[j] = x[j];`, of which no register holds y.
+        let sums = 1 << 20;
+        let step = |column: u64| {
+            let at = column * 8;
+            let each = move |row: u64| [load(1, row * 128 + at), access(2, sums + at, AccessKind::Store)];
+            let beside = |key: u32| access(key, (u64::from(key) + 4) << 20 | at, AccessKind::Store);
+            [access(0, sums + at, AccessKind::Store)].into_iter().chain((0..8).flat_map(each)).chain([beside(3)])
+        };
+        let nest = found(&(0..16).flat_map(step).collect::<Vec<_>>(), &[2, 4, 4, 5]);
+        let mut written = "for (int j = 0; j < 16; j++) {\nx[j] = 0;\nfor (int i = 0; i < 8; i++)\nx[j] += a[i][j];\ny[j] = x[j];\n}\n".to_owned();
+        let turns = |source: &str| -> Vec<(u32, Turn)> {
+            let (pair, origins) = (source::around(source, 4), origins(&[2, 4, 4, 5]));
+            let streams = nest.as_written((pair.as_ref(), &origins));
+            nest.streams.iter().zip(streams).map(|(of, stream)| (of.keys[0], stream.turn)).collect()
+        };
+        let [_, _, set, left] = turns(&written)[..] else { panic!() };
+        assert_eq!([set, left], [(0, Turn::Outer), (3, Turn::Apart)]);
+        written = written.replace("y[j] = x[j]", "y[j] = x[j], t = 3");
+        assert_eq!(turns(&written)[3], (3, Turn::Outer));
     }
 
     /// By themselves.
@@ -569,6 +665,34 @@ mod tests {
         let tiled = taken(&tiled);
         assert_eq!((advised.taken.first_misses, advised.taken.memory_lines), (tiled.first_misses, tiled.memory_lines));
         assert!((advised.taken.times.expected - tiled.times.expected).abs() < 1e-6, "{advised:?} {tiled:?}");
+    }
+
+    #[test]
+    fn triangles_are_followed_where_their_source_says_how_they_count() {
+        let source = "for (int i = 0; i < 12; i++)\nfor (int j = i; j < 16; j++) {\nfor (int k = 0; k < 8; k++)\nc[i][j] += a[k][i] * a[k][j];\nc[j][i] = c[i][j];\n}\n";
+        let pair = source::around(source, 4).unwrap();
+        let at = |matrix: u64, row: u64, column: u64| (matrix << 20) | (row * 128 + column * 8);
+        let judged = |from: u64, pair: Option<&LoopPair>| {
+            let steps = |(i, j): (u64, u64)| {
+                let step = move |k: u64| {
+                    let both = [load(0, at(from, k, i)), load(1, at(1, k, j))];
+                    both.into_iter().chain([access(2, at(2, i, j), AccessKind::Store)])
+                };
+                (0..8).flat_map(step).chain([access(3, at(2, j, i), AccessKind::Store)])
+            };
+            let all = (0..12).flat_map(|i| (i..16).map(move |j| (i, j))).flat_map(steps);
+            judged_of((&all.collect::<Vec<_>>(), &[4, 4, 4, 5]), pair).remove(0)
+        };
+        let found = judged(1, Some(&pair));
+        assert_eq!((found.advised().map(|tried| tried.order), found.withheld), (Some(Order::Exchanged), None));
+        // What one column leaves another one loads.
+        let found = judged(2, Some(&pair));
+        assert!(matches!(found.withheld, Some(Withheld::Dependent(_))), "{found:?}");
+        // Or nobody knows how the inner loop counts.
+        let mut unknown = pair;
+        unknown.counted = None;
+        let found = judged(1, Some(&unknown));
+        assert!(matches!(found.withheld, Some(Withheld::Dependent(_))), "{found:?}");
     }
 
     #[test]
@@ -698,7 +822,7 @@ mod tests {
         let extents = [10_000..11_528, 8728..10_264];
         let across = |most| {
             let nest = Nest { streams: streams.clone(), leading: 0, times, most };
-            dependence::across(&nest, &[], &extents)
+            dependence::across(&nest, &extents)
         };
         assert_eq!(across(Times { inner: 12, outer: 16 }), Some(Dependence { store: 0, other: 1, is_certain: true }));
     }

@@ -10,7 +10,7 @@ use slimline_analyze::relayout::loops::{
 };
 use slimline_analyze::relayout::{Taken, WORTH_IT};
 use slimline_simulate::access::AccessKind;
-use slimline_simulate::locality::exchange::{Order, Turn};
+use slimline_simulate::locality::exchange::{Order, Turn, turn_elsewhere};
 
 use super::PredictedRow;
 use crate::full_trace::known;
@@ -201,7 +201,7 @@ impl LoopFacts<'_> {
                 AccessKind::Modify => "modify",
             },
             at: known(self.origins.name(self.origins.of(of.keys[0]).line)),
-            inner_bytes: (of.stream.turn == Turn::Inner).then_some(of.stream.inner_bytes),
+            inner_bytes: (!of.stream.turn.is_once_around()).then_some(of.stream.inner_bytes),
             outer_bytes: of.stream.outer_bytes,
         };
         let all: BTreeSet<LoopWalkRow> = nest.streams.iter().map(row).collect();
@@ -216,12 +216,15 @@ impl LoopFacts<'_> {
         source: &LoopSource,
         (lanes, is_in_windows): (u64, bool),
     ) -> Vec<String> {
+        let streams = nest.as_written((source.pair.as_ref(), self.origins));
+        // As the replay has it.
         let stored = |turn| {
-            let of_it = nest.streams.iter().filter(move |of| of.stream.kind.stores() && of.stream.turn == turn);
-            let names: BTreeSet<String> = of_it.map(|of| self.data(of.keys[0])).collect();
+            let all = nest.streams.iter().zip(&streams).filter(|(_, of)| of.kind.stores());
+            let of_it = all.filter(|(_, of)| turn_elsewhere(&streams, of) == turn);
+            let names: BTreeSet<String> = of_it.map(|(of, _)| self.data(of.keys[0])).collect();
             names.into_iter().collect::<Vec<_>>().join(", ")
         };
-        let (stored, sums) = (stored(Turn::Inner), stored(Turn::Outer));
+        let (stored, sums, apart) = (stored(Turn::Inner), stored(Turn::Held), stored(Turn::Apart));
         let mut cautions = vec![match stored.as_str() {
             "" => "the inner loop stores nothing, as far as addresses of this run show".to_owned(),
             stored => format!(
@@ -254,6 +257,11 @@ impl LoopFacts<'_> {
         if !sums.is_empty() {
             cautions.push(format!(
                 "what is stored once for each time around the outer loop ({sums}) must then be set before the loops and added to in memory, as the replay has it"
+            ));
+        }
+        if !apart.is_empty() {
+            cautions.push(format!(
+                "what is stored once for each time around the outer loop, before or behind what each step adds up ({apart}), must then be stored in a loop of its own, in front of both or behind them, as the replay has it"
             ));
         }
         if source.pair.as_ref().is_some_and(|pair| !pair.is_perfect) {
@@ -391,23 +399,39 @@ mod tests {
 
     /// Columns of a matrix whose exchange saves half, beside a table that something else in their loops loads; or left alone for a reason.
     fn row_of(withheld: Option<Withheld>, source: LoopSource, is_in_windows: bool) -> LoopRow {
-        let stream =
+        let matrix =
             Stream { start: 0, inner_bytes: 128, outer_bytes: 8, bytes: 8, kind: AccessKind::Load, turn: Turn::Inner };
-        let of = NestStream { keys: vec![0], walking: 1, stream, steps: Steps::Passes(0), is_line: false };
+        row_of_nest(&[("matrix", "a.c:3", matrix)], withheld, source, is_in_windows)
+    }
+
+    /// The same of these instructions by data and line, the first of which walks against the layout.
+    fn row_of_nest(
+        walks: &[(&str, &str, Stream)],
+        withheld: Option<Withheld>,
+        source: LoopSource,
+        is_in_windows: bool,
+    ) -> LoopRow {
+        let of = |(key, (.., stream)): (u32, &(&str, &str, Stream))| {
+            let stream = *stream;
+            NestStream { keys: vec![key], walking: 1, stream, steps: Steps::Passes(0), is_line: false }
+        };
         let times = Times { inner: 8, outer: 16 };
+        let streams = (0..).zip(walks).map(of).collect();
         let found = FoundNests {
-            nests: vec![Nest { streams: vec![of], leading: 0, times, most: times }],
+            nests: vec![Nest { streams, leading: 0, times, most: times }],
             loops: vec![Loops { nests: vec![0] }],
         };
-        let others = vec![OtherKey { key: 1, count: 5, stores: false }];
+        let others = vec![OtherKey { key: walks.len() as u32, count: 5, stores: false }];
         let measured = [MeasuredNest { steps: 95, accesses: 95, others, ..MeasuredNest::default() }];
         let mut names = Names::default();
-        let keys = [("matrix", "a.c:3"), ("table", "a.c:4")].map(|(variable, line)| Origin {
+        let places = walks.iter().map(|&(variable, line, _)| (variable, line)).chain([("table", "a.c:4")]);
+        let keys = places.map(|(variable, line)| Origin {
             variable: names.number(variable),
             line: names.number(line),
             ..Origin::default()
         });
-        let origins = Origins::new(keys.to_vec(), vec![Data::default()], names, Vec::new());
+        let keys = keys.collect();
+        let origins = Origins::new(keys, vec![Data::default()], names, Vec::new());
         let ratio = TimeRatio { low: 0.5, expected: 0.5, high: 0.5 };
         let tried = vec![TriedOrder { order: Order::Exchanged, lanes: 2, taken: Taken::default(), ratio }];
         let chosen = withheld.is_none().then_some(0);
@@ -415,6 +439,29 @@ mod tests {
         let judged = [(judged, source)];
         let facts = LoopFacts { judged: &judged, found: &found, measured: &measured, origins: &origins };
         facts.rows(&Taken::default(), is_in_windows).remove(0)
+    }
+
+    #[test]
+    fn sums_and_loops_of_their_own_are_told_as_the_replay_has_them() {
+        let source = "for (int j = 0; j < m; j++) {\nx[j] = 0;\nfor (int i = 0; i < n; i++)\nx[j] += a[i][j];\ny[j] = x[j];\nz[j] =\n3;\n}\n";
+        let source = LoopSource { pair: around(source, 4), ..LoopSource::default() };
+        let matrix =
+            Stream { start: 0, inner_bytes: 128, outer_bytes: 8, bytes: 8, kind: AccessKind::Load, turn: Turn::Inner };
+        let each = Stream { start: 4096, inner_bytes: 0, kind: AccessKind::Store, ..matrix };
+        let once = |start| Stream { start, turn: Turn::Outer, ..each };
+        let walks = [
+            ("matrix", "a.c:4", matrix),
+            ("x", "a.c:4", each),
+            ("x", "a.c:2", once(4096)),
+            ("y", "a.c:5", once(8192)),
+            ("z", "a.c:7", once(16_384)),
+        ];
+        let row = row_of_nest(&walks, None, source, false);
+        assert_eq!(row.walks.iter().filter(|walk| walk.inner_bytes.is_none()).count(), 3, "{row:?}");
+        let told = row.advice.unwrap().cautions.join("\n");
+        // The store of z is of a line that does not tell what it stores: it may be a sum.
+        assert!(told.contains("outer loop (z) must then be set before the loops and added to in memory"), "{told}");
+        assert!(told.contains("what each step adds up (x, y), must then be stored in a loop of its own"), "{told}");
     }
 
     #[test]

@@ -41,8 +41,18 @@ pub enum Turn {
     Inner,
     /// Once for each time around the outer loop: beside the inner one, in which a register may hold it.
     Outer,
+    /// The same, where it is known that no register holds it for the inner loop: another order has a loop of its own for it, before or behind both.
+    Apart,
     /// Whenever the outer loop's place has changed, until when a register holds it.
     Held,
+}
+
+impl Turn {
+    /// Whether it is executed by the outer loop alone.
+    #[must_use]
+    pub fn is_once_around(self) -> bool {
+        matches!(self, Self::Outer | Self::Apart)
+    }
 }
 
 /// How often each loop goes around.
@@ -74,6 +84,16 @@ impl Times {
                 let (inner, outer) = cut(self.inner, self.outer);
                 Self { inner, outer }
             }
+        }
+    }
+
+    /// What an access counts in a nest that is gone through so short: of what comes with each time around the outer loop alone there are as many as there
+    /// would be for all steps of the inner one.
+    #[must_use]
+    pub fn weight(self, cut_short: Self, turn: Turn) -> f64 {
+        match turn.is_once_around() {
+            true => cut_short.inner as f64 / self.inner.max(1) as f64,
+            false => 1.0,
         }
     }
 }
@@ -119,7 +139,7 @@ pub fn accesses(streams: &[Stream], times: Times, order: Order, mut access: impl
         for (key, stream) in (0..).zip(streams) {
             let is_executed = match stream.turn {
                 Turn::Inner => true,
-                Turn::Outer => inner == 0,
+                Turn::Outer | Turn::Apart => inner == 0,
                 Turn::Held => !goes_on,
             };
             if !is_executed {
@@ -166,30 +186,60 @@ impl Instructions {
 }
 
 /// Instructions in another order than they are in now. A sum, which each time around the outer loop has one place of, is loaded before it is stored, and
-/// that is one access: in each step that is not in the same loop as the one before, where a register holds it now. Where it is stored in each step, as the compiler
-/// does not know that it is not what the next one loads, no register holds anything either: what comes once for each time around has a loop of its own.
+/// that is one access: in each step that is not in the same loop as the one before, where a register holds it now, or in each step where it is stored in each now, as
+/// the compiler does not know that it is not what the next one loads. What else is at the place of the latter has a loop of its own.
 fn reordered(streams: &[Stream]) -> Vec<Stream> {
-    let place = |of: &Stream| (of.start, of.inner_bytes, of.outer_bytes, of.bytes);
-    let is_sum = |of: &Stream| of.kind.stores() && of.inner_bytes == 0;
-    let is_stored = |load: &Stream| streams.iter().any(|of| is_sum(of) && place(of) == place(load));
-    let of_outer = match streams.iter().any(|of| is_sum(of) && of.turn == Turn::Inner) {
-        true => Turn::Outer,
-        false => Turn::Held,
+    let turns: Vec<Turn> = streams.iter().map(|of| turn_elsewhere(streams, of)).collect();
+    let is_sum = |at: usize| is_stored_sum(&streams[at]) && turns[at] != Turn::Apart;
+    let is_load_of = |at: usize, sum: usize| !streams[at].kind.stores() && place(&streams[at]) == place(&streams[sum]);
+    // A sum's first step loads what is set before both loops.
+    let has_first = |sum: usize| {
+        turns[sum] == Turn::Held
+            || (0..streams.len()).any(|at| at != sum && place(&streams[at]) == place(&streams[sum]))
     };
-    let changed = |of: &Stream| {
-        let turn = if of.turn == Turn::Outer { of_outer } else { of.turn };
-        let kind = if is_sum(of) && turn != Turn::Outer { AccessKind::Modify } else { of.kind };
-        let is_of_sum = of.turn == Turn::Outer && !of.kind.stores() && is_stored(of);
-        (!is_of_sum).then_some(Stream { kind, turn, ..*of })
-    };
-    streams.iter().filter_map(changed).collect()
+    let modified: Vec<bool> = (0..streams.len()).map(|at| is_sum(at) && has_first(at)).collect();
+    let mut is_loaded = vec![false; streams.len()];
+    for sum in (0..streams.len()).filter(|&at| modified[at]) {
+        let loads = || (0..streams.len()).filter(|&at| is_load_of(at, sum));
+        let in_each_step = loads().find(|&at| streams[at].turn == Turn::Inner);
+        if let Some(load) = in_each_step.or_else(|| loads().next()) {
+            is_loaded[load] = true;
+        }
+    }
+    let left = (0..streams.len()).filter(|&at| !is_loaded[at]).map(|at| {
+        let kind = if modified[at] { AccessKind::Modify } else { streams[at].kind };
+        Stream { kind, turn: turns[at], ..streams[at] }
+    });
+    left.collect()
+}
+
+/// Where it is at each step.
+fn place(of: &Stream) -> (u64, i64, i64, u32) {
+    (of.start, of.inner_bytes, of.outer_bytes, of.bytes)
+}
+
+/// Whether each time around the outer loop has one place that is stored.
+fn is_stored_sum(of: &Stream) -> bool {
+    of.kind.stores() && of.inner_bytes == 0
+}
+
+/// When one of a nest's instructions is executed in another order.
+#[must_use]
+pub fn turn_elsewhere(streams: &[Stream], of: &Stream) -> Turn {
+    let is_stored_in_each_step =
+        || streams.iter().any(|at| is_stored_sum(at) && at.turn == Turn::Inner && place(at) == place(of));
+    match of.turn {
+        Turn::Outer if is_stored_in_each_step() => Turn::Apart,
+        Turn::Outer => Turn::Held,
+        turn => turn,
+    }
 }
 
 /// The exchanged loops, where a compiler can make vectors of the one that is inside then: each instruction goes on by what it accesses there, or loads
 /// what stays where it is, which a register holds then; what one step stores is in no other one's way. None where it can't, and where nothing is stored: what
 /// registers sum up keeps its order in floating point. What has a loop of its own is as often there as it was.
 fn by_vectors(streams: &[Stream], times: Times) -> Option<Instructions> {
-    let (beside, streams): (Vec<Stream>, Vec<Stream>) = streams.iter().partition(|of| of.turn == Turn::Outer);
+    let (beside, streams): (Vec<Stream>, Vec<Stream>) = streams.iter().partition(|of| of.turn == Turn::Apart);
     let widest = streams.iter().map(|of| of.bytes).max().filter(|&bytes| bytes > 0)?;
     let lanes = u64::from(VECTOR_BYTES / widest);
     let is_held = |of: &Stream| of.outer_bytes == 0 && !of.kind.stores();
@@ -240,12 +290,16 @@ pub struct Cycles {
 /// # Errors
 /// The machine is none.
 pub fn cycles(machine: &Machine, streams: &[Stream], times: Times, order: Order) -> Result<Cycles, MachineError> {
-    let times = times.cut_short(streams.len(), order);
+    let cut = times.cut_short(streams.len(), order);
     let mut simulation = Simulation::new(machine, &Options::default())?;
     let mut pass = || {
         let mut sums = vec![0; streams.len()];
-        accesses(streams, times, order, |access| sums[access.key as usize] += simulation.cost(&access, None).cycles);
-        sums.into_iter().map(|sum: u64| sum as f64 / (times.inner * times.outer) as f64).collect()
+        accesses(streams, cut, order, |access| sums[access.key as usize] += simulation.cost(&access, None).cycles);
+        let steps = (cut.inner * cut.outer) as f64;
+        sums.into_iter()
+            .zip(streams)
+            .map(|(sum, of): (u64, _)| sum as f64 * times.weight(cut, of.turn) / steps)
+            .collect()
     };
     Ok(Cycles { cold: pass(), warm: pass() })
 }
@@ -373,14 +427,57 @@ mod tests {
         let both = [(64, AccessKind::Modify), (72, AccessKind::Modify)];
         assert_eq!(run(&[sum], Order::Exchanged), both.repeat(4));
         assert_eq!(run(&[sum], Order::Tiled(2)), both.repeat(2));
-        // Where another one is stored in each step, it is none: what comes once for each time around comes once then, too.
-        let stored = Stream { start: 640, turn: Turn::Inner, ..sum };
+        // Where its source says that no register holds it, it is none.
+        let apart = Stream { turn: Turn::Apart, ..sum };
+        for order in [Order::Exchanged, Order::Tiled(2)] {
+            assert_eq!(run(&[apart], order), once, "{order:?}");
+        }
+        // What is set before the loops, and stored in each step.
+        let stored = Stream { turn: Turn::Inner, ..sum };
         for order in [Order::Exchanged, Order::Tiled(2)] {
             let mut all = run(&[stored, sum], order);
-            all.retain(|(address, _)| *address < 640);
+            all.retain(|(_, kind)| *kind == AccessKind::Store);
             assert_eq!(all, once, "{order:?}");
+            let all = run(&[stored, sum], order);
+            assert_eq!(all.iter().filter(|(_, kind)| *kind == AccessKind::Modify).count(), 8, "{order:?}");
         }
-        assert_eq!(run(&[stored], Order::Exchanged), [640, 648].map(|at| (at, AccessKind::Modify)).repeat(4));
+        // A sum in a register beside it is one in memory then.
+        let other = Stream { start: 640, ..sum };
+        let mut all = run(&[stored, other], Order::Exchanged);
+        all.retain(|(address, _)| *address >= 640);
+        assert_eq!(all, [640, 648].map(|at| (at, AccessKind::Modify)).repeat(4));
+    }
+
+    #[test]
+    fn what_each_step_stores_is_loaded_where_it_was() {
+        let of = |kind, turn| Stream { start: 64, inner_bytes: 0, outer_bytes: 16, bytes: 8, kind, turn };
+        let (load, store) = (AccessKind::Load, AccessKind::Store);
+        // `last[j] = a[i][j]`
+        assert_eq!(reordered(&[of(store, Turn::Inner)]), [of(store, Turn::Inner)]);
+        // `x[j] += a[i][j]`, of which neither is in a register; with a load behind the inner loop, `y[j] = x[j] / n`, which stays.
+        let modify = of(AccessKind::Modify, Turn::Inner);
+        let each = [of(load, Turn::Inner), of(store, Turn::Inner)];
+        assert_eq!(reordered(&each), [modify]);
+        let behind = [of(load, Turn::Outer), each[0], each[1]];
+        assert_eq!(reordered(&behind), [of(load, Turn::Apart), modify]);
+        // What the register begins with.
+        assert_eq!(reordered(&[of(load, Turn::Outer), of(store, Turn::Inner)]), [modify]);
+    }
+
+    #[test]
+    fn loops_of_their_own_weigh_what_they_do_however_short_a_nest_is_cut() {
+        let each =
+            Stream { start: 0, inner_bytes: 8, outer_bytes: 0, bytes: 8, kind: AccessKind::Load, turn: Turn::Inner };
+        // A line each time around.
+        let once = Stream { start: 1 << 40, inner_bytes: 0, outer_bytes: 64, turn: Turn::Apart, ..each };
+        let outer = 1 << 14;
+        let cycles = |inner, order| cycles(&machine(), &[each, once], Times { inner, outer }, order).unwrap().cold[1];
+        let cut = Times { inner: 4096, outer }.cut_short(2, Order::Exchanged);
+        assert_eq!(cut, Times { inner: 64, outer });
+        // `outer` lines for all 4096 times around, of which 64 are gone through.
+        assert_eq!(cycles(4096, Order::Exchanged), 100.0 / 4096.0);
+        assert_eq!(cycles(4096, Order::Now), 100.0 / 4096.0);
+        assert_eq!(cycles(64, Order::Exchanged), 100.0 / 64.0);
     }
 
     #[test]
@@ -417,11 +514,16 @@ mod tests {
             outer_bytes: 2 * of.outer_bytes,
             ..of
         };
-        let elements = [at(stored, 0), at(stored, 1), at(column, 0), at(column, 1)];
+        let apart = |of: Stream| Stream { turn: Turn::Apart, ..of };
+        let elements = [at(stored, 0), at(stored, 1), at(column, 0), at(column, 1)].map(apart);
         let expected = [&[vector(load), vector(in_memory)], &elements[..]].concat();
-        let all = [load, a, c, each, stored, column];
+        let all = [load, a, c, each, stored, apart(column)];
         assert_eq!(made(&all, Order::Exchanged).streams, expected);
-        assert_eq!(made(&all, Order::Tiled(4)).streams, [load, a, in_memory, stored, column]);
+        assert_eq!(made(&all, Order::Tiled(4)).streams, [load, a, in_memory, apart(stored), apart(column)]);
+        // Where it may be a sum of its own, each step needs it.
+        let held = Stream { kind: AccessKind::Modify, turn: Turn::Held, ..column };
+        let expected = [load, a, in_memory, apart(stored), held];
+        assert_eq!(made(&[load, a, c, each, stored, column], Order::Exchanged), scalar(&expected));
         // A sum of all in a register; one for each row; what walks otherwise; what the step before stored.
         let before = Stream { start: 0, outer_bytes: 8, ..stored };
         let above = Stream { start: 8, ..load };

@@ -140,6 +140,27 @@ fn steps_that_need_each_other_keep_their_order() {
     assert_eq!(loops[0]["advice"]["change"], "interchange", "{loops}");
 }
 
+/// Rows of the product have a line between them: the sums are not one behind the other.
+#[test]
+fn a_product_in_rows_with_gaps_is_exchanged() {
+    let product = "    for (int i = 0; i < 4; i++)\n        for (int j = 0; j < N; j++)\n            for (int k = 0; k < N; k++)\n                \
+                   to[i][j] += from[i][k] * from[k][j];";
+    let (loops, _) = advised(product, &[]);
+    assert_eq!(loops[0]["advice"]["change"], "interchange", "{loops}");
+}
+
+/// Half of a product with itself, whose other half is the same.
+#[test]
+fn triangles_are_exchanged_where_all_accesses_say_that_they_may_be() {
+    let triangle = "    for (int i = 0; i < N; i += 16)\n        for (int j = i; j < N; j++) {\n            to[i][j] = 0;\n            \
+                    for (int k = 0; k < N; k++) to[i][j] += from[k][i] * from[k][j];\n            to[j][i] = to[i][j];\n        }";
+    let (loops, _) = advised(triangle, &[]);
+    assert_eq!(loops[0]["advice"]["change"], "interchange", "{loops}");
+    // What one column leaves in the other half the next one loads.
+    let (loops, _) = advised(&triangle.replace("from[k][i]", "to[k][i]"), &[]);
+    assert_eq!(loops[0]["advice"], Value::Null, "{loops}");
+}
+
 /// In place, what is stored by rows was loaded by columns.
 #[test]
 fn what_is_stored_by_other_strides_is_left_alone() {

@@ -27,21 +27,23 @@ pub struct Dependence {
     pub is_certain: bool,
 }
 
-/// What keeps a nest from another order, in which `others` are, too; by key, how far accesses reach.
-pub(super) fn across(nest: &Nest, others: &[OtherKey], extents: &[Range<u64>]) -> Option<Dependence> {
+/// Whether some of these keys reach into the same addresses, where each key's accesses reach from here to there.
+fn overlap(extents: &[Range<u64>], a: &[u32], b: &[u32]) -> bool {
     let reach = |keys: &[u32]| {
         let all = keys.iter().filter_map(|&key| extents.get(key as usize)).filter(|reach| !reach.is_empty());
         let joined = |sum: Range<u64>, reach: Range<u64>| sum.start.min(reach.start)..sum.end.max(reach.end);
         all.cloned().reduce(joined).unwrap_or_default()
     };
-    let overlap = |a: &[u32], b: &[u32]| {
-        let (a, b) = (reach(a), reach(b));
-        a.start < b.end && b.start < a.end
-    };
+    let (a, b) = (reach(a), reach(b));
+    a.start < b.end && b.start < a.end
+}
+
+/// What of a nest's own instructions keeps it from another order, as far as strides tell.
+pub(super) fn across(nest: &Nest, extents: &[Range<u64>]) -> Option<Dependence> {
     let is_known = |of: &NestStream| is_known(of, nest.most, extents);
     let stores = |of: &&NestStream| of.stream.kind.stores();
     for store in nest.streams.iter().filter(stores) {
-        for other in nest.streams.iter().filter(|other| overlap(&store.keys, &other.keys)) {
+        for other in nest.streams.iter().filter(|other| overlap(extents, &store.keys, &other.keys)) {
             let is_uniform = strides(&store.stream) == strides(&other.stream) && store.steps == other.steps;
             let is_certain = is_uniform && is_known(store) && is_known(other);
             if !is_certain || is_crossed(&store.stream, &other.stream, nest.most) {
@@ -49,10 +51,15 @@ pub(super) fn across(nest: &Nest, others: &[OtherKey], extents: &[Range<u64>]) -
             }
         }
     }
+    None
+}
+
+/// What keeps it so of others that are in it, too.
+pub(super) fn with_others(nest: &Nest, others: &[OtherKey], extents: &[Range<u64>]) -> Option<Dependence> {
     for other in others {
         let with = |key: u32, stores: bool, keys: &[u32]| {
             let store = if other.stores { Some((other.key, key)) } else { stores.then_some((key, other.key)) };
-            store.filter(|_| overlap(keys, &[other.key])).map(|(store, other)| Dependence {
+            store.filter(|_| overlap(extents, keys, &[other.key])).map(|(store, other)| Dependence {
                 store,
                 other,
                 is_certain: false,

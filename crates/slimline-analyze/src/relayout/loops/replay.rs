@@ -7,7 +7,7 @@ use slimline_simulate::relaid::structure_key;
 use slimline_simulate::simulation::{Options, Simulation};
 use slimline_simulate::waiting::{Times, Waiting};
 
-use super::{MeasuredNest, Nest};
+use super::MeasuredNest;
 use crate::nests::{is_replay_of, part_cold};
 use crate::relayout::Taken;
 
@@ -80,14 +80,17 @@ impl Passes {
         let Instructions { streams, times, lanes } = instructions;
         let around = times.cut_short(streams.len(), order);
         let steps = (around.inner * around.outer * lanes) as f64;
+        let of_outer = times.weight(around, Turn::Outer);
         // Pages are there: in whichever order, each is a fault once.
         let simulation = Simulation::new(machine, &Options::default())?;
         let mut waiting = Waiting::new(simulation).without_faults().by_key();
-        let keys = [0, 1].map(|pass| structure_key(pass, false));
+        // What each step does, and what comes with the outer loop alone.
+        let keys = [0, 1].map(|pass| [0, 1].map(|turn| structure_key(2 * pass + turn, false)));
         let mut batch: Vec<Access> = Vec::with_capacity(BATCH);
         for key in keys {
             exchange::accesses(streams, around, order, |access| {
-                batch.push(Access { key, ..access });
+                let is_once_around = streams[access.key as usize].turn.is_once_around();
+                batch.push(Access { key: key[usize::from(is_once_around)], ..access });
                 if batch.len() == BATCH {
                     waiting.take(&batch);
                     batch.clear();
@@ -97,8 +100,8 @@ impl Passes {
         waiting.take(&batch);
         let waited = waiting.finish();
         let [cold, warm] = keys.map(|key| {
-            let cost = Cost::of(&Taken::of_key(&waited, key));
-            cost.with(&cost, |all, _| all / steps)
+            let [of_steps, once_around] = key.map(|key| Cost::of(&Taken::of_key(&waited, key)));
+            of_steps.with(&once_around, |of_steps, once_around| (of_steps + once_around * of_outer) / steps)
         });
         Ok(Self { cold, warm })
     }
@@ -154,7 +157,7 @@ impl<'a> Replays<'a> {
     /// The machine is none.
     pub(super) fn in_other_orders(
         &mut self,
-        nest: &Nest,
+        nest: (Vec<Stream>, Around),
         measured: &MeasuredNest,
         may_be_vectors: bool,
     ) -> Result<Option<Vec<Left>>, MachineError> {
@@ -180,31 +183,34 @@ impl<'a> Replays<'a> {
     }
 
     /// Which of those that are known.
-    fn number_of(&mut self, nest: &Nest, may_be_vectors: bool) -> Result<usize, MachineError> {
+    fn number_of(
+        &mut self,
+        (streams, times): (Vec<Stream>, Around),
+        may_be_vectors: bool,
+    ) -> Result<usize, MachineError> {
         // Wherever they begin.
         let alike = |a: &Stream, b: &Stream| Stream { start: 0, ..*a } == Stream { start: 0, ..*b };
         let is_nest = |known: &Replay| {
-            let is_as_long = known.streams.len() == nest.streams.len() && known.times == nest.times;
+            let is_as_long = known.streams.len() == streams.len() && known.times == times;
             is_as_long
                 && known.may_be_vectors == may_be_vectors
-                && known.streams.iter().zip(&nest.streams).all(|(known, of)| alike(known, &of.stream))
+                && known.streams.iter().zip(&streams).all(|(known, of)| alike(known, of))
         };
         if let Some(number) = self.known.iter().position(is_nest) {
             return Ok(number);
         }
-        let streams: Vec<Stream> = nest.streams.iter().map(|of| of.stream).collect();
-        let around = nest.times.cut_short(streams.len(), Order::Now);
+        let around = times.cut_short(streams.len(), Order::Now);
         let shorter = around.inner.min(around.outer);
         let line_bytes = u64::from(self.machine.line_bytes());
         let has_other_way = streams.iter().any(|stream| is_against_exchanged(stream, line_bytes));
         let tiles = TILES.into_iter().filter(|tile| has_other_way && tile * 2 <= shorter).map(Order::Tiled);
         let orders = [Order::Now, Order::Exchanged].into_iter().chain(tiles);
         let passes = orders.map(|order| {
-            let instructions = Instructions::of(&streams, nest.times, order, may_be_vectors);
+            let instructions = Instructions::of(&streams, times, order, may_be_vectors);
             Ok((order, instructions.lanes, Passes::of(self.machine, &instructions, order)?))
         });
         let orders = passes.collect::<Result<_, MachineError>>()?;
-        self.known.push(Replay { streams, times: nest.times, may_be_vectors, orders });
+        self.known.push(Replay { streams, times, may_be_vectors, orders });
         Ok(self.known.len() - 1)
     }
 }
@@ -213,7 +219,6 @@ impl<'a> Replays<'a> {
 mod tests {
     use slimline_simulate::access::AccessKind;
 
-    use super::super::{NestStream, Steps};
     use super::*;
 
     #[test]
@@ -226,12 +231,33 @@ mod tests {
         let nest = |start, outer| {
             let kind = AccessKind::Load;
             let stream = Stream { start, inner_bytes: 128, outer_bytes: 8, bytes: 8, kind, turn: Turn::Inner };
-            let of = NestStream { keys: vec![0], walking: 1, stream, steps: Steps::Passes(0), is_line: false };
-            let times = Around { inner: 8, outer };
-            Nest { streams: vec![of], leading: 0, times, most: times }
+            (vec![stream], Around { inner: 8, outer })
         };
         let mut replays = Replays::of(&machine);
-        let numbers = [nest(0, 8), nest(1 << 20, 8), nest(0, 9)].map(|nest| replays.number_of(&nest, true).unwrap());
+        let numbers = [nest(0, 8), nest(1 << 20, 8), nest(0, 9)].map(|nest| replays.number_of(nest, true).unwrap());
         assert_eq!((numbers, replays.known.len()), ([0, 0, 1], 2));
+    }
+
+    /// However long the inner loop is, of which 64 times around are gone through once it is outside.
+    #[test]
+    fn loops_of_their_own_weigh_what_they_do() {
+        let machine = Machine::parse(
+            "name = \"m\"\ncores = 1\ncache = [{ name = \"L1\", level = 1, holds = \"data\", size = 512, line = 64, \
+             ways = 8, latency = 2 }]\nmemory = [{ name = \"m\", latency = 102 }]\n",
+        )
+        .unwrap();
+        let kind = AccessKind::Load;
+        let each = Stream { start: 0, inner_bytes: 64, outer_bytes: 0, bytes: 8, kind, turn: Turn::Inner };
+        let once = Stream { start: 1 << 40, inner_bytes: 0, outer_bytes: 64, turn: Turn::Apart, ..each };
+        let lines = |inner, streams: &[Stream]| {
+            let times = Around { inner, outer: 1 << 14 };
+            let instructions = Instructions { streams: streams.to_vec(), times, lanes: 1 };
+            Passes::of(&machine, &instructions, Order::Exchanged).unwrap().cold.memory_lines
+        };
+        // A line for each time around, beside those of the loop outside: one for each of its.
+        for inner in [64, 4096] {
+            let own = lines(inner, &[each, once]) - lines(inner, &[each]);
+            assert!((own - 1.0 / inner as f64).abs() < 1e-9, "{inner}: {own}");
+        }
     }
 }

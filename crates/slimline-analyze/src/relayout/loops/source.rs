@@ -2,7 +2,9 @@
 //!
 //! Only what stands in the file is read: loops that a macro makes, `while` loops and loops around the call of an inlined function are not found.
 
+mod beside;
 mod carried;
+mod counted;
 
 use std::ops::Range;
 
@@ -29,6 +31,10 @@ pub struct LoopPair {
     pub is_perfect: bool,
     /// Lines of all of the outer one, from 1, or of the outermost one that tells the line's place.
     pub reach: Range<u32>,
+    /// Lines of the inner loop, from 1, where both count, that one alike for each time around the outer one, and all that it accesses is by what loops count.
+    pub counted: Option<Range<u32>>,
+    /// Lines of statements beside the inner loop whose values are not those that it goes on with, or leaves in a register.
+    pub lines_apart: Vec<u32>,
     /// What binds steps of these to their order.
     pub bound: Option<Bound>,
     /// Functions or macros are called in them.
@@ -51,7 +57,7 @@ pub enum Bound {
 /// The two innermost loops around a line of a source, from 1. None where there are no two of them, each with its head on one line; where
 /// the line does not tell both variables: then its place is told by something else than these; or where there is a loop of another kind.
 pub fn around(source: &str, line: u32) -> Option<LoopPair> {
-    let code = blanked(source);
+    let code = blanked(source, line);
     let start = line_start(&code, line)?;
     let end = code[start..].find('\n').map_or(code.len(), |length| start + length);
     let all = for_loops(&code);
@@ -97,17 +103,20 @@ pub fn around(source: &str, line: u32) -> Option<LoopPair> {
         let mut read = all.iter().filter(|of| all_of.head.start <= of.head.start && of.end <= all_of.end);
         read.any(|of| code[of.head.clone()].contains("&&") || code[of.head.clone()].contains("||")).then_some("&&")
     };
+    let read_loops: Vec<&ForLoop> = loops.iter().copied().filter(|of| all_of.head.start <= of.head.start).collect();
     // Each loop around the line carries on what its own steps leave, and what heads change beside what they count.
     let carried = || {
         let by_head = |head: &str| carried::beside(head, beginning(head)?.1);
         let by_body = |of: &ForLoop| carried::of(&steps[of.head.end..of.end], &steps[inner.head.end..inner.end]);
-        let mut read = loops.iter().filter(|of| all_of.head.start <= of.head.start);
-        read.find_map(|of| by_head(&code[of.head.clone()]).or_else(|| by_body(of)))
+        read_loops.iter().find_map(|of| by_head(&code[of.head.clone()]).or_else(|| by_body(of)))
     };
     Some(LoopPair {
         lines: outermost.is_none().then(|| [line_at(outer.head.start), line_at(inner.head.start)]),
         is_perfect,
         reach: line_at(all_of.head.start)..line_at(all_of.end.saturating_sub(1)) + 1,
+        counted: counted::is_counted((&code, &steps), &read_loops, body.clone())
+            .then(|| line_at(inner.head.start)..line_at(inner.end.saturating_sub(1)) + 1),
+        lines_apart: beside::lines(&steps, outer.head.end..outer.end, inner.head.start..inner.end),
         bound: leaves.or_else(goes_on).or_else(ends).map(Bound::Leaves).or_else(|| carried().map(Bound::Carried)),
         has_calls: has_calls(&steps[body.clone()]),
         has_calls_inside: has_calls(&steps[inner.head.end..inner.end]),
@@ -248,13 +257,15 @@ fn line_start(text: &str, line: u32) -> Option<usize> {
     }
 }
 
-/// The text, as long as it is, with blanks in the place of comments, literals and what is for the preprocessor.
-fn blanked(source: &str) -> String {
+/// The text, as long as it is, with blanks in the place of comments, literals and what is for the preprocessor. Of `#if` and `#else` around a line that was executed, the other
+/// one was not compiled.
+fn blanked(source: &str, line: u32) -> String {
     let bytes = source.as_bytes();
     let mut blanked = bytes.to_vec();
     let mut blank =
         |range: Range<usize>| blanked[range].iter_mut().filter(|at| **at != b'\n').for_each(|at| *at = b' ');
     let (mut at, mut begins_line) = (0, true);
+    let mut branches = Branches::around(line_start(source, line).unwrap_or_default());
     let end_of = |from: usize, end: &str| {
         source.as_bytes()[from..]
             .windows(end.len())
@@ -270,6 +281,7 @@ fn blanked(source: &str) -> String {
                 while end < bytes.len() && bytes[end - 1] == b'\\' {
                     end = end_of(end + 1, "\n");
                 }
+                branches.directive(source[at + 1..end].trim_start(), at);
                 end
             }
             (quote @ (b'"' | b'\''), _) => {
@@ -288,8 +300,40 @@ fn blanked(source: &str) -> String {
         blank(at..end);
         at = end;
     }
+    branches.left_out.into_iter().for_each(&mut blank);
     // What is not ASCII is in literals and comments mostly; the rest of it is not looked at.
     blanked.iter().map(|&at| if at.is_ascii() { char::from(at) } else { ' ' }).collect()
+}
+
+/// Which branches of `#if` are left out where one of them has a place that is not.
+struct Branches {
+    place: usize,
+    /// Where those that are open begin, each with the branches that it has had.
+    open: Vec<Vec<usize>>,
+    left_out: Vec<Range<usize>>,
+}
+
+impl Branches {
+    fn around(place: usize) -> Self {
+        Self { place, open: Vec::new(), left_out: Vec::new() }
+    }
+
+    /// What stands behind a `#`, and where that is.
+    fn directive(&mut self, text: &str, at: usize) {
+        let is = |names: &[&str]| words(text).next().is_some_and(|word| names.contains(&word));
+        if is(&["if", "ifdef", "ifndef"]) {
+            self.open.push(vec![at]);
+        } else if is(&["else", "elif", "elifdef", "elifndef"]) {
+            self.open.last_mut().into_iter().for_each(|branches| branches.push(at));
+        } else if is(&["endif"]) {
+            let mut ends = self.open.pop().unwrap_or_default();
+            ends.push(at);
+            let all = ends.windows(2).map(|ends| ends[0]..ends[1]);
+            if all.clone().any(|branch| branch.contains(&self.place)) {
+                self.left_out.extend(all.filter(|branch| !branch.contains(&self.place)));
+            }
+        }
+    }
 }
 
 /// All `for` loops with parentheses, in their order.
@@ -413,6 +457,19 @@ double sums(int n, double *a, double *out)
     /// Two loops around a statement, or more.
     fn within(statement: &str) -> Option<LoopPair> {
         around(&format!("for (int i = 0; i < n; i++)\nfor (int j = 0; j < n; j++) {{\n{statement}\n}}\n"), 3)
+    }
+
+    #[test]
+    fn branches_that_were_not_compiled_are_not_read() {
+        // Braces of both branches together would not match.
+        let source = "for (int i = 0; i < n; i++)\n for (int j = 0; j < n; j++) {\n#ifdef FIRST\n }\n for (int i = 0; i < n; i++)\n  for (int j = 0; j < n; j++) {\n   a[i][j] = k++;\n#else\n  b[i][j] = a[j][i];\n#endif\n }\n";
+        let found = around(source, 9).unwrap();
+        assert_eq!((found.lines, found.bound), (Some([1, 2]), None));
+        let found = around(source, 7).unwrap();
+        assert_eq!((found.lines, found.bound), (Some([5, 6]), Some(Bound::Carried("k".to_owned()))));
+        // Of others nobody knows which was.
+        let other = "#if A\n{\n#elif B\n{ {\n#endif\nfor (int i = 0; i < n; i++)\n#if 1\n#ifdef C\n for (int j = 0; j < n; j++)\n#else\n#endif\n  b[i][j] = a[j][i];\n#endif\n";
+        assert_eq!(around(other, 12).unwrap().lines, Some([6, 9]));
     }
 
     #[test]

@@ -30,6 +30,11 @@ pub(super) fn beside(head: &str, own: &str) -> Option<String> {
     changes(step).into_iter().find(|change| change.variable != own).map(|change| change.variable.to_owned())
 }
 
+/// Variables that are changed and are no elements of something; what a pointer points to has no name.
+pub(super) fn changed(code: &str) -> impl Iterator<Item = &str> {
+    changes(code).into_iter().map(|change| change.variable)
+}
+
 /// A variable that is set in a loop, but is used in its body before: it has what the step before left, as in `out = a * before; before = out`.
 fn used_first<'a>(body: &str, changes: &'a [Change<'a>]) -> Option<&'a Change<'a>> {
     let is_used_first = |change: &&Change<'_>| {
