@@ -152,7 +152,7 @@ fn a_product_in_rows_with_gaps_is_exchanged() {
 /// Half of a product with itself, whose other half is the same.
 #[test]
 fn triangles_are_exchanged_where_all_accesses_say_that_they_may_be() {
-    let triangle = "    for (int i = 0; i < N; i += 16)\n        for (int j = i; j < N; j++) {\n            to[i][j] = 0;\n            \
+    let triangle = "    for (int i = 0; i < N; i += 64)\n        for (int j = i; j < N; j++) {\n            to[i][j] = 0;\n            \
                     for (int k = 0; k < N; k++) to[i][j] += from[k][i] * from[k][j];\n            to[j][i] = to[i][j];\n        }";
     let (loops, _) = advised(triangle, &[]);
     assert_eq!(loops[0]["advice"]["change"], "interchange", "{loops}");
