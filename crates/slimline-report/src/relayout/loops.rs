@@ -316,6 +316,9 @@ impl LoopFacts<'_> {
                 let variable = if is_name { variable } else { "what a pointer points to" };
                 but(format!("each step needs what the one before leaves ({variable})"))
             }
+            (Some(Withheld::Written(Bound::Wraps(index))), _) => but(format!(
+                "the index [{index}] begins again in the midst of a loop, so that accesses do not tell which step each is of"
+            )),
             (Some(Withheld::Counted(line)), _) => but(format!(
                 "{} may count up a place from step to step, and its source does not say that it does not",
                 known(self.origins.name(*line)).unwrap_or_else(|| "a line that is not known".to_owned())
@@ -495,6 +498,7 @@ mod tests {
             (Withheld::Written(Bound::Leaves("break")), "end early, or leave steps out (break)"),
             (carried("k"), "what the one before leaves (k)"),
             (carried(")"), "what the one before leaves (what a pointer points to)"),
+            (Withheld::Written(Bound::Wraps("j % 16".to_owned())), "the index [j % 16] begins again"),
             (Withheld::Counted(2), "a.c:3 may count up a place"),
             (Withheld::Unseen, "not all of it was looked at"),
         ] {

@@ -52,6 +52,8 @@ pub enum Bound {
     Leaves(&'static str),
     /// A variable that one step leaves for the next.
     Carried(String),
+    /// An index that begins again in the midst of a loop, which to addresses looks like the loop's end.
+    Wraps(String),
 }
 
 /// The two innermost loops around a line of a source, from 1. None where there are no two of them, each with its head on one line; where
@@ -117,12 +119,24 @@ pub fn around(source: &str, line: u32) -> Option<LoopPair> {
         counted: counted::is_counted((&code, &steps), &read_loops, body.clone())
             .then(|| line_at(inner.head.start)..line_at(inner.end.saturating_sub(1)) + 1),
         lines_apart: beside::lines(&steps, outer.head.end..outer.end, inner.head.start..inner.end),
-        bound: leaves.or_else(goes_on).or_else(ends).map(Bound::Leaves).or_else(|| carried().map(Bound::Carried)),
+        bound: leaves
+            .or_else(goes_on)
+            .or_else(ends)
+            .map(Bound::Leaves)
+            .or_else(|| carried().map(Bound::Carried))
+            .or_else(|| wrapped(&steps[body.clone()]).map(Bound::Wraps)),
         has_calls: has_calls(&steps[body.clone()]),
         has_calls_inside: has_calls(&steps[inner.head.end..inner.end]),
         tiles: variables.map(|variable| tile_variable(variable, &code)),
         heads,
     })
+}
+
+/// An index that does not only go on by what loops count: `[j % 16]`, `[i >> 1]`.
+fn wrapped(code: &str) -> Option<String> {
+    let indexes = code.match_indices('[').filter_map(|(at, _)| Some(code[at + 1..].split_once(']')?.0.trim()));
+    let wraps = |index: &&str| index.contains(|at: char| "%&/>|^~?".contains(at));
+    indexes.into_iter().find(wraps).map(str::to_owned)
 }
 
 /// Whether something is called, or is a macro with arguments.
@@ -487,6 +501,10 @@ double sums(int n, double *a, double *out)
         assert_eq!(around(outside, 4).unwrap().bound, Some(Bound::Leaves("continue")));
         let found = "for (int i = 0; i < n && !found; i++)\nfor (int j = 0; j < n; j++)\nfound = a[j][i] == 3;\n";
         assert_eq!(around(found, 3).unwrap().bound, Some(Bound::Leaves("&&")));
+        for index in ["j % 16", "j & 15", "j / 2", "j >> 1", "j > 3 ? 0 : j"] {
+            let wraps = Some(Bound::Wraps(index.to_owned()));
+            assert_eq!(bound(&format!("out[i][{index}] += a[i][j] / 2;")), wraps);
+        }
         assert_eq!(bound("out[k++] = a[i][j];"), Some(Bound::Carried("k".to_owned())));
         let carried = |source: &str, line| around(source, line).unwrap().bound;
         let counts = ["", "for (int h = 0; h < n; h++)\n"].map(|farther| {
