@@ -514,13 +514,16 @@ impl<'a> Search<'a> {
         UsedPages { touched, used, keys }: UsedPages,
         before: Taken,
     ) -> anyhow::Result<Option<NodesTaken>> {
-        let mut policies = vec![MemoryPolicy::Interleaved, used];
         // In windows alone pages seem to be touched first that were before; all accesses are as before.
-        policies.extend((self.accesses > MOST_REPLAYED).then_some(touched));
+        let is_in_windows = self.accesses > MOST_REPLAYED;
+        let policies = [Some(MemoryPolicy::Interleaved), Some(used), is_in_windows.then_some(touched)];
         let of = |memory| (Options { memory, ..Options::default() }, self.with(&[]));
-        let mut taken = self.replay(&policies.into_iter().map(of).collect::<Vec<_>>(), MOST_REPLAYED)?;
-        taken.resize(3, Some(before));
-        let [Some(interleaved), Some(used), Some(touched)] = taken[..] else { return Ok(None) };
+        let taken = self.replay(&policies.into_iter().flatten().map(of).collect::<Vec<_>>(), MOST_REPLAYED)?;
+        let (interleaved, used, touched) = match taken[..] {
+            [Some(interleaved), Some(used)] => (interleaved, used, before),
+            [Some(interleaved), Some(used), Some(touched)] => (interleaved, used, touched),
+            _ => return Ok(None),
+        };
         Ok(Some(NodesTaken { touched, interleaved, used, keys }))
     }
 }

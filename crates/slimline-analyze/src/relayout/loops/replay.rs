@@ -221,13 +221,16 @@ mod tests {
 
     use super::*;
 
+    /// One cache of eight lines.
+    fn machine() -> Machine {
+        let text = "name = \"m\"\ncores = 1\ncache = [{ name = \"L1\", level = 1, holds = \"data\", size = 512, line = 64, \
+             ways = 8, latency = 2 }]\nmemory = [{ name = \"m\", latency = 102 }]\n";
+        Machine::parse(text).unwrap()
+    }
+
     #[test]
     fn nests_of_other_threads_are_replayed_once() {
-        let machine = Machine::parse(
-            "name = \"m\"\ncores = 1\ncache = [{ name = \"L1\", level = 1, holds = \"data\", size = 512, line = 64, \
-             ways = 8, latency = 2 }]\nmemory = [{ name = \"m\", latency = 102 }]\n",
-        )
-        .unwrap();
+        let machine = machine();
         let nest = |start, outer| {
             let kind = AccessKind::Load;
             let stream = Stream { start, inner_bytes: 128, outer_bytes: 8, bytes: 8, kind, turn: Turn::Inner };
@@ -241,11 +244,7 @@ mod tests {
     /// However long the inner loop is, of which 64 times around are gone through once it is outside.
     #[test]
     fn loops_of_their_own_weigh_what_they_do() {
-        let machine = Machine::parse(
-            "name = \"m\"\ncores = 1\ncache = [{ name = \"L1\", level = 1, holds = \"data\", size = 512, line = 64, \
-             ways = 8, latency = 2 }]\nmemory = [{ name = \"m\", latency = 102 }]\n",
-        )
-        .unwrap();
+        let machine = machine();
         let kind = AccessKind::Load;
         let each = Stream { start: 0, inner_bytes: 64, outer_bytes: 0, bytes: 8, kind, turn: Turn::Inner };
         let once = Stream { start: 1 << 40, inner_bytes: 0, outer_bytes: 64, turn: Turn::Apart, ..each };

@@ -134,9 +134,9 @@ pub fn around(source: &str, line: u32) -> Option<LoopPair> {
 
 /// An index that does not only go on by what loops count: `[j % 16]`, `[i >> 1]`.
 fn wrapped(code: &str) -> Option<String> {
-    let indexes = code.match_indices('[').filter_map(|(at, _)| Some(code[at + 1..].split_once(']')?.0.trim()));
+    let mut indexes = code.match_indices('[').filter_map(|(at, _)| Some(code[at + 1..].split_once(']')?.0.trim()));
     let wraps = |index: &&str| index.contains(|at: char| "%&/>|^~?".contains(at));
-    indexes.into_iter().find(wraps).map(str::to_owned)
+    indexes.find(wraps).map(str::to_owned)
 }
 
 /// Whether something is called, or is a macro with arguments.
