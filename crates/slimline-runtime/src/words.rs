@@ -26,14 +26,17 @@ pub(crate) fn of_keys() -> Option<[usize; 2]> {
     if IS_ASKED.swap(true, Relaxed) {
         return None;
     }
-    let held = HeldKeys::up_to_a_pair();
+    let (held, [first, cursor]) = HeldKeys::but_a_pair()?;
+    // It is what the next one gets.
+    delete_key(first);
     process::watch();
-    let state = process::key()?;
-    let cursor = create_key()?;
     drop(held);
+    let Some(state) = process::key() else {
+        delete_key(cursor);
+        return None;
+    };
     // When a thread ends values go in the order of their keys: the cursor next after the state, before other keys' functions make it a new one.
-    let is_usable = cursor == state + 1 && cursor < KEYS_WITHOUT_HEAP;
-    let places = if is_usable { [cursor, state].map(place_of) } else { [None; 2] };
+    let places = if cursor == state + 1 { [cursor, state].map(place_of) } else { [None; 2] };
     let [Some(cursor_offset), Some(state_offset)] = places else {
         delete_key(cursor);
         return None;
@@ -48,23 +51,24 @@ struct HeldKeys {
 }
 
 impl HeldKeys {
-    /// All that are free before the first two that follow each other.
-    fn up_to_a_pair() -> Self {
+    /// All that are free, and the last two of them that follow each other: a key that was deleted leaves its values where they are, and the last ones were
+    /// least likely anybody's. None where no two do.
+    fn but_a_pair() -> Option<(Self, [libc::pthread_key_t; 2])> {
         let mut held = Self { keys: [0; KEYS_WITHOUT_HEAP as usize], count: 0 };
-        while held.count < held.keys.len()
-            && let Some(key) = create_key()
-        {
-            held.keys[held.count] = key;
-            held.count += 1;
-            if let [.., before, last] = held.keys[..held.count]
-                && last == before + 1
-            {
-                [before, last].into_iter().for_each(delete_key);
-                held.count -= 2;
+        while let Some(key) = create_key() {
+            if key >= KEYS_WITHOUT_HEAP {
+                delete_key(key);
                 break;
             }
+            held.keys[held.count] = key;
+            held.count += 1;
         }
-        held
+        let keys = &mut held.keys[..held.count];
+        let at = keys.windows(2).rposition(|two| two[1] == two[0] + 1)?;
+        let pair = [keys[at], keys[at + 1]];
+        keys[at..].rotate_left(2);
+        held.count -= 2;
+        Some((held, pair))
     }
 }
 
@@ -81,7 +85,7 @@ fn create_key() -> Option<libc::pthread_key_t> {
 }
 
 fn delete_key(key: libc::pthread_key_t) {
-    // SAFETY: our own key, whose value is null in all threads.
+    // SAFETY: our own key, which nobody else asks for its value.
     unsafe { libc::pthread_key_delete(key) };
 }
 
