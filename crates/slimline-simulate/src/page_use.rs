@@ -43,9 +43,9 @@ pub struct UsedPages {
 /// Of one key.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct KeyUse {
-    /// Accesses that memory served.
+    /// Accesses that memory served, each to the page of its first byte.
     pub served: u64,
-    /// Those of them to memory that is not near, as pages are touched first …
+    /// Those of them to memory that is not near, as pages are touched first, as if all had room there …
     pub far: u64,
     /// … and as they are used.
     pub far_as_used: u64,

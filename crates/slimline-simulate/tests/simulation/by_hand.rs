@@ -39,7 +39,7 @@ fn neighbours_in_a_line_share_it_falsely() {
     assert_eq!((outcome.machine_events().transfers, outcome.machine_events().upgrades), (19, 19));
     assert_eq!((outcome.events()[0].invalidations, total.misses[1].total()), (19, 1));
     // One load from memory, 19 from the other core, 20 stores that hit.
-    assert_eq!(total.cycles, 100 + 19 * 70 + 20 * 4);
+    assert_eq!((total.cycles, total.served_by_memory), (100 + 19 * 70 + 20 * 4, vec![1]));
 }
 
 /// One counter for both.
