@@ -1,6 +1,7 @@
 //! Loops in other orders, tried beside layouts of structures.
 
-use std::collections::BTreeSet;
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use anyhow::Context as _;
@@ -39,6 +40,8 @@ pub(crate) struct LoopSearch<'a> {
     /// By key.
     extents: Vec<Range<u64>>,
     origins: &'a Origins,
+    /// What was read of sources, by the line's name among the origins'.
+    sources: RefCell<BTreeMap<u32, LoopSource>>,
 }
 
 /// Loops of which other orders were tried.
@@ -52,7 +55,7 @@ impl<'a> LoopSearch<'a> {
     /// Of what a first pass told.
     pub(crate) fn of((walks, extents): (Walks, Vec<Range<u64>>), machine: &Machine, origins: &'a Origins) -> Self {
         let found = find(&walks.0.finish(), u64::from(machine.line_bytes()), origins);
-        Self { found, extents, origins }
+        Self { found, extents, origins, sources: RefCell::default() }
     }
 
     /// Who measures nests in a second pass; none where there is none.
@@ -62,7 +65,7 @@ impl<'a> LoopSearch<'a> {
 
     /// Who follows in a second pass, of all accesses, nests of which it takes that to know whether their order may be another one; none where there are none.
     pub(crate) fn following(&self, trace: &AccessTrace) -> Option<Following> {
-        let Self { found, extents, origins } = self;
+        let Self { found, extents, origins, .. } = self;
         // Behind a gap a pass seems to be another one.
         if !trace.missing.is_empty() {
             return None;
@@ -85,7 +88,7 @@ impl<'a> LoopSearch<'a> {
         (before, windows): (Taken, u64),
         trace: &AccessTrace,
     ) -> anyhow::Result<TriedLoops<'a>> {
-        let Self { found, extents, origins } = self;
+        let Self { found, extents, origins, .. } = self;
         let measured = measuring.map(Measuring::finish).unwrap_or_default();
         let followed = following.map(Following::finish).unwrap_or_default();
         let all = Measured { found, nests: &measured, followed: &followed, extents, before, windows };
@@ -107,11 +110,14 @@ impl<'a> LoopSearch<'a> {
     /// The source of a nest's access that walks against the layout.
     fn source(&self, nest: usize, trace: &AccessTrace) -> LoopSource {
         let nest = &self.found.nests[nest];
-        let line = self.origins.of(nest.streams[nest.leading].keys[0]).line;
-        let (file, line) = file_and_line(self.origins.name(line));
-        let path = file.and_then(|file| traced_path(&file, trace).ok()).filter(|path| path.is_absolute());
-        let pair = path.as_ref().zip(line).and_then(|(path, line)| around(&text(path)?, line));
-        LoopSource { file: path.map(|path| path.display().to_string()), pair, relaid: Vec::new() }
+        let place = self.origins.of(nest.streams[nest.leading].keys[0]).line;
+        let read = || {
+            let (file, line) = file_and_line(self.origins.name(place));
+            let path = file.and_then(|file| traced_path(&file, trace).ok()).filter(|path| path.is_absolute());
+            let pair = path.as_ref().zip(line).and_then(|(path, line)| around(&text(path)?, line));
+            LoopSource { file: path.map(|path| path.display().to_string()), pair, relaid: Vec::new() }
+        };
+        self.sources.borrow_mut().entry(place).or_insert_with(read).clone()
     }
 }
 

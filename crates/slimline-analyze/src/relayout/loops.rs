@@ -9,6 +9,7 @@
 mod dependence;
 mod executed;
 mod measuring;
+mod others;
 mod replay;
 pub mod source;
 
@@ -21,7 +22,8 @@ use slimline_simulate::machine::{Machine, MachineError};
 
 pub use self::dependence::Dependence;
 pub use self::executed::{Following, Standing};
-pub use self::measuring::{MeasuredNest, Measuring, OtherKey};
+pub use self::measuring::{MeasuredNest, Measuring};
+pub use self::others::OtherKey;
 pub use self::replay::Cost;
 use self::replay::{Left, Replays};
 use self::source::{Bound, LoopPair};
@@ -386,7 +388,8 @@ impl Measured<'_> {
             return Some(Withheld::Others(part));
         }
         let in_order = self.followed.get(number).and_then(Option::as_ref);
-        let own = dependence::across(nest, self.extents).filter(|found| found.is_certain || in_order.is_none());
+        // What is followed has none that is certain.
+        let own = if in_order.is_some() { None } else { dependence::across(nest, self.extents) };
         let others = in_order.unwrap_or(&measured.others);
         if let Some(found) = own.or_else(|| dependence::with_others(nest, others, self.extents)) {
             return Some(Withheld::Dependent(found));
@@ -825,6 +828,33 @@ mod tests {
             dependence::across(&nest, &extents)
         };
         assert_eq!(across(Times { inner: 12, outer: 16 }), Some(Dependence { store: 0, other: 1, is_certain: true }));
+    }
+
+    #[test]
+    fn what_a_register_keeps_for_the_next_step_is_loaded_in_it() {
+        // `a[k][j - 1] = a[k - 1][j] + a[k][j]` down columns of 16 rows: of the first load only that of `a[0][j]` is left.
+        let times = Times { inner: 15, outer: 15 };
+        let stream =
+            |start, inner_bytes, kind, turn| Stream { start, inner_bytes, outer_bytes: 8, bytes: 8, kind, turn };
+        let of = |key: u32, stream| NestStream {
+            keys: vec![key],
+            walking: 1,
+            stream,
+            steps: Steps::Passes(0),
+            is_line: false,
+        };
+        let streams = [
+            of(0, stream(4096 + 136, 128, AccessKind::Load, Turn::Inner)),
+            of(1, stream(4096 + 128, 128, AccessKind::Store, Turn::Inner)),
+            of(2, stream(4096 + 8, 0, AccessKind::Load, Turn::Outer)),
+        ];
+        let extents = [4232..6144, 4224..6136, 4104..4224];
+        let across = |streams: &[NestStream]| {
+            let nest = Nest { streams: streams.to_vec(), leading: 0, times, most: times };
+            dependence::across(&nest, &extents)
+        };
+        assert_eq!(across(&streams[..2]), None);
+        assert_eq!(across(&streams), Some(Dependence { store: 1, other: 2, is_certain: true }));
     }
 
     #[test]

@@ -13,6 +13,8 @@ use super::{Nest, NestStream, OtherKey, Steps};
 
 /// Times around the outer loop that are looked at, one by one: steps of more are taken to cross.
 const MOST_OUTER: u64 = 1 << 20;
+/// Steps that a register has something for, at most.
+const MOST_KEPT: i128 = 8;
 /// Steps that may be left behind an unrolled loop of vectors.
 const UNROLLED: u64 = 64;
 
@@ -38,14 +40,52 @@ fn overlap(extents: &[Range<u64>], a: &[u32], b: &[u32]) -> bool {
     a.start < b.end && b.start < a.end
 }
 
+/// What an instruction accesses, or a register has instead.
+struct Accessing {
+    stream: Stream,
+    keys: Vec<u32>,
+    steps: Steps,
+    is_known: bool,
+}
+
+/// Instructions once around the inner loop that load what those begin with which the other instruction goes on with from there: a compiler keeps in registers what a step
+/// accessed for the next ones that load it, as `a[k - 1][j]` beside `a[k][j]`, so that only the first load of them is to be seen.
+fn kept_in_registers(nest: &Nest) -> impl Iterator<Item = (&NestStream, &NestStream)> {
+    let firsts = nest.streams.iter().filter(|of| of.stream.turn.is_once_around() && !of.stream.kind.stores());
+    let goes_on = |first: &NestStream, rest: &NestStream| {
+        let (from, to, stride) = (first.stream.start, rest.stream.start, i128::from(rest.stream.inner_bytes));
+        let ahead = i128::from(to) - i128::from(from);
+        rest.stream.outer_bytes == first.stream.outer_bytes
+            && !rest.stream.turn.is_once_around()
+            && stride != 0
+            && ahead % stride == 0
+            && (1..=MOST_KEPT).contains(&(ahead / stride))
+    };
+    firsts.flat_map(move |first| {
+        nest.streams.iter().filter(move |rest| goes_on(first, rest)).map(move |rest| (first, rest))
+    })
+}
+
 /// What of a nest's own instructions keeps it from another order, as far as strides tell.
 pub(super) fn across(nest: &Nest, extents: &[Range<u64>]) -> Option<Dependence> {
     let is_known = |of: &NestStream| is_known(of, nest.most, extents);
-    let stores = |of: &&NestStream| of.stream.kind.stores();
-    for store in nest.streams.iter().filter(stores) {
-        for other in nest.streams.iter().filter(|other| overlap(extents, &store.keys, &other.keys)) {
+    let own = nest.streams.iter().map(|of| Accessing {
+        stream: of.stream,
+        keys: of.keys.clone(),
+        steps: of.steps,
+        is_known: is_known(of),
+    });
+    let kept = kept_in_registers(nest).map(|(first, rest)| Accessing {
+        stream: Stream { start: first.stream.start, kind: first.stream.kind, ..rest.stream },
+        keys: [&first.keys[..], &rest.keys].concat(),
+        steps: rest.steps,
+        is_known: is_known(first) && is_known(rest),
+    });
+    let all: Vec<Accessing> = own.chain(kept).collect();
+    for store in all.iter().filter(|of| of.stream.kind.stores()) {
+        for other in all.iter().filter(|other| overlap(extents, &store.keys, &other.keys)) {
             let is_uniform = strides(&store.stream) == strides(&other.stream) && store.steps == other.steps;
-            let is_certain = is_uniform && is_known(store) && is_known(other);
+            let is_certain = is_uniform && store.is_known && other.is_known;
             if !is_certain || is_crossed(&store.stream, &other.stream, nest.most) {
                 return Some(Dependence { store: store.keys[0], other: other.keys[0], is_certain });
             }

@@ -12,14 +12,13 @@ use rustc_hash::FxHashMap;
 use slimline_simulate::access::{Access, AccessKind, Consumer, Located};
 use slimline_simulate::locality::exchange::Stream;
 
-use super::{FoundNests, OtherKey};
+use super::FoundNests;
+use super::others::{Between, OtherKey, Others};
 
-/// Places in memory of a nest, at most.
+/// Places in memory of all nests, at most: some hundred bytes each.
 const MOST_PLACES: usize = 1 << 21;
-/// Accesses of a time around that some instructions have begun and others have not, and others between two of a nest, that are kept.
+/// Accesses of a time around that some instructions have begun and others have not that are kept.
 const MOST_PENDING: usize = 4096;
-/// Other keys in a nest.
-const MOST_OTHERS: usize = 256;
 /// Passes of fewer times around the outer loop may be of a loop farther out.
 const FEW: u64 = 3;
 
@@ -46,7 +45,7 @@ struct Executed {
 
 /// An instruction.
 #[derive(Clone, Debug)]
-struct Followed {
+struct FollowedStream {
     stream: Stream,
     standing: Standing,
     /// Of one in the inner loop: how often it has begun that.
@@ -62,12 +61,12 @@ struct Followed {
 
 /// Last steps in which a place was accessed.
 #[derive(Clone, Copy, Debug)]
-struct Steps {
+struct LastSteps {
     loaded: i64,
     stored: i64,
 }
 
-const NEVER: Steps = Steps { loaded: i64::MIN, stored: i64::MIN };
+const NEVER: LastSteps = LastSteps { loaded: i64::MIN, stored: i64::MIN };
 
 #[derive(Clone, Copy, Debug)]
 struct Place {
@@ -75,8 +74,8 @@ struct Place {
     /// In which time around it was accessed last.
     around: u64,
     /// By times around before that, and in it.
-    earlier: Steps,
-    now: Steps,
+    earlier: LastSteps,
+    now: LastSteps,
 }
 
 /// All places of so many bytes that were accessed.
@@ -91,15 +90,17 @@ impl Places {
     fn is_crossed_by(&mut self, executed: Executed, (pass, around): (u64, u64)) -> bool {
         let Executed { address, bytes, is_store, steps: (first, last) } = executed;
         let mut is_crossed = false;
-        for place in address / self.bytes..=address.saturating_add(u64::from(bytes) - 1) / self.bytes {
+        for place in address / self.bytes..=address.saturating_add(u64::from(bytes.max(1)) - 1) / self.bytes {
             let fresh = Place { pass, around, earlier: NEVER, now: NEVER };
             let known = self.known.entry(place).or_insert(fresh);
             if known.pass != pass {
                 *known = fresh;
             }
             if known.around != around {
-                let later =
-                    |a: Steps, b: Steps| Steps { loaded: a.loaded.max(b.loaded), stored: a.stored.max(b.stored) };
+                let later = |a: LastSteps, b: LastSteps| LastSteps {
+                    loaded: a.loaded.max(b.loaded),
+                    stored: a.stored.max(b.stored),
+                };
                 (known.earlier, known.now, known.around) = (later(known.earlier, known.now), NEVER, around);
             }
             let of_store = if is_store { known.earlier.loaded } else { i64::MIN };
@@ -113,8 +114,8 @@ impl Places {
 
 /// A nest whose accesses are followed.
 #[derive(Clone, Debug)]
-struct Nest {
-    all: Vec<Followed>,
+struct FollowedNest {
+    all: Vec<FollowedStream>,
     /// Times around the outer loop that all have begun.
     begun: u64,
     pass: u64,
@@ -123,32 +124,22 @@ struct Nest {
     steps: Option<i64>,
     /// Times around of passes of few.
     of_few: u64,
+    /// Those of passes that end where all that moves goes on.
+    row: Option<u64>,
     pending: Vec<Executed>,
     /// Since then, what was beside the inner loop that is not behind it; with its number.
     beside: Vec<(usize, Executed)>,
     places: Places,
-    thread: u32,
-    /// What its thread does else since its last access, which is behind the pass or in it; in how many accesses; and what it does in all passes.
-    since: Vec<OtherKey>,
-    between: usize,
-    others: Vec<OtherKey>,
-    is_crossed: bool,
+    /// What its thread does else since its last access, which is behind the pass or in it; and what it does in all passes.
+    between: Between,
+    others: Others,
+    /// Two that change places access the same, or it is not known what does.
+    is_given_up: bool,
 }
 
-/// Adds to those that are known.
-fn note(known: &mut Vec<OtherKey>, other: OtherKey) {
-    match known.iter_mut().find(|of| of.key == other.key) {
-        Some(of) => {
-            of.count += other.count;
-            of.stores |= other.stores;
-        }
-        None => known.push(other),
-    }
-}
-
-impl Nest {
+impl FollowedNest {
     fn new(streams: impl Iterator<Item = (Stream, Standing)>) -> Self {
-        let followed = |(stream, standing)| Followed {
+        let followed = |(stream, standing)| FollowedStream {
             stream,
             standing,
             begun: 0,
@@ -158,10 +149,10 @@ impl Nest {
             step: 0,
             steps_before: 0,
         };
-        let all: Vec<Followed> = streams.map(followed).collect();
+        let all: Vec<FollowedStream> = streams.map(followed).collect();
         let least = all.iter().map(|of| of.stream.bytes).min().unwrap_or(1).max(1);
         // What stays where it is begins again unseen.
-        let is_crossed = all
+        let is_given_up = all
             .iter()
             .any(|of| of.standing == Standing::Inside && (of.stream.inner_bytes, of.stream.outer_bytes) == (0, 0));
         Self {
@@ -171,45 +162,38 @@ impl Nest {
             around: 0,
             steps: None,
             of_few: 0,
+            row: None,
             pending: Vec::new(),
             beside: Vec::new(),
             places: Places { known: FxHashMap::default(), bytes: 1 << least.ilog2() },
-            thread: 0,
-            since: Vec::new(),
-            between: 0,
-            others: Vec::new(),
-            is_crossed,
+            between: Between::default(),
+            others: Others::default(),
+            is_given_up,
         }
     }
 
-    fn inside(&self) -> impl Iterator<Item = &Followed> {
+    fn inside(&self) -> impl Iterator<Item = &FollowedStream> {
         self.all.iter().filter(|of| of.standing == Standing::Inside)
     }
 
     /// Something else that its thread does.
     fn other(&mut self, access: &Access) {
-        if self.begun == 0 || access.thread != self.thread {
-            return;
-        }
-        self.between += 1;
-        if self.between <= MOST_PENDING {
-            note(&mut self.since, OtherKey { key: access.key, count: 1, stores: access.kind.stores() });
+        if self.begun > 0 {
+            self.between.note(access);
         }
     }
 
     /// That was in a pass.
     fn take_others(&mut self) {
-        self.is_crossed |= self.between > MOST_PENDING;
-        self.between = 0;
-        self.since.drain(..).for_each(|other| note(&mut self.others, other));
-        self.is_crossed |= self.others.len() > MOST_OTHERS;
+        self.others.take(&self.between);
+        self.is_given_up |= self.between.has_more() || self.others.has_more_keys();
+        self.between.clear();
     }
 
     fn take(&mut self, number: usize, access: &Access) {
-        self.thread = access.thread;
         let of = &mut self.all[number];
         if access.bytes != of.stream.bytes {
-            self.is_crossed = true;
+            self.is_given_up = true;
             return;
         }
         let is_store = access.kind.stores();
@@ -218,13 +202,13 @@ impl Nest {
         let in_all = executed((-1, i64::MAX));
         match of.standing {
             Standing::Behind if std::mem::replace(&mut of.begun, self.begun) != self.begun => {
-                self.is_crossed |= !self.pending.is_empty();
+                self.is_given_up |= !self.pending.is_empty();
                 self.take_others();
                 self.execute(in_all);
             }
             Standing::Before | Standing::Behind => {
                 self.beside.push((number, in_all));
-                self.is_crossed |= self.beside.len() > MOST_PENDING;
+                self.is_given_up |= self.beside.len() > MOST_PENDING;
             }
             Standing::Inside => {
                 let goes_on = of.begun > 0 && access.address == of.last.wrapping_add_signed(of.stream.inner_bytes);
@@ -234,7 +218,7 @@ impl Nest {
                     (of.start_before, of.steps_before) = (of.start, of.step + 1);
                     (of.start, of.step, of.begun) = (access.address, 0, of.begun + 1);
                 } else {
-                    self.is_crossed = true;
+                    self.is_given_up = true;
                 }
                 of.last = access.address;
                 let (step, begun) = (of.step, of.begun);
@@ -245,7 +229,7 @@ impl Nest {
                     return;
                 }
                 self.pending.push(executed);
-                self.is_crossed |= self.pending.len() > MOST_PENDING;
+                self.is_given_up |= self.pending.len() > MOST_PENDING;
                 if self.inside().all(|of| of.begun == begun) {
                     self.begin();
                 }
@@ -256,23 +240,27 @@ impl Nest {
     /// All have begun the next time around.
     fn begin(&mut self) {
         let is_first = self.begun == 0;
-        let goes_on = |of: &Followed| of.start == of.start_before.wrapping_add_signed(of.stream.outer_bytes);
+        let goes_on = |of: &FollowedStream| of.start == of.start_before.wrapping_add_signed(of.stream.outer_bytes);
         let is_pass = !is_first && self.inside().all(goes_on);
         if !is_first {
             self.end_time_around();
             let ends = |is_moving: bool| {
                 self.inside().filter(move |of| (of.stream.outer_bytes != 0) == is_moving).map(|of| !goes_on(of))
             };
-            // Either all that moves begins elsewhere, or what does not.
-            let is_end = ends(true).all(|ends| ends) || ends(false).any(|ends| ends);
-            self.is_crossed |= !is_pass && !is_end;
+            let (has_moved, has_other) = (ends(true).any(|ends| ends), ends(false).any(|ends| ends));
+            let is_end = match has_moved {
+                true => ends(true).all(|ends| ends) || has_other,
+                // Rows are without gaps.
+                false => has_other && self.is_row_end(),
+            };
+            self.is_given_up |= !is_pass && !is_end;
         }
         self.begun += 1;
         if is_pass {
             self.take_others();
             self.around += 1;
         } else {
-            (self.between, self.since) = (0, Vec::new());
+            self.between.clear();
             self.end_pass();
         }
         let mut before = Vec::new();
@@ -296,7 +284,7 @@ impl Nest {
             }
             done.push(number);
             let step = if self.all[number].standing == Standing::Before { -1 } else { i64::MAX };
-            self.is_crossed |= places.is_crossed_by(Executed { steps: (step, step), ..executed }, (0, around));
+            self.is_given_up |= places.is_crossed_by(Executed { steps: (step, step), ..executed }, (0, around));
         }
     }
 
@@ -305,8 +293,19 @@ impl Nest {
         let first = steps.next();
         let is_alike = steps.all(|steps| Some(steps) == first);
         drop(steps);
-        self.is_crossed |= !is_alike || self.steps.is_some_and(|steps| Some(steps) != first);
+        self.is_given_up |= !is_alike || self.steps.is_some_and(|steps| Some(steps) != first);
         self.steps = first;
+    }
+
+    /// Whether a pass may end where all that moves goes on: nothing says that what does not move is of another array from here on, as `rows[j][k]` is, whose pointer is loaded
+    /// there; and all such passes are as long.
+    fn is_row_end(&mut self) -> bool {
+        let place = |of: &FollowedStream| (of.stream.start, of.stream.outer_bytes);
+        let is_stored_back =
+            |load: &FollowedStream| self.all.iter().any(|of| of.stream.kind.stores() && place(of) == place(load));
+        let mut loads = self.all.iter().filter(|of| of.standing == Standing::Before && !of.stream.kind.stores());
+        let are_own = self.between.is_empty() && self.others.is_empty() && loads.all(is_stored_back);
+        are_own && *self.row.get_or_insert(self.around) == self.around
     }
 
     fn end_pass(&mut self) {
@@ -317,11 +316,7 @@ impl Nest {
     }
 
     fn execute(&mut self, executed: Executed) {
-        self.is_crossed |= self.places.is_crossed_by(executed, (self.pass, self.around));
-        self.is_crossed |= self.places.known.len() > MOST_PLACES;
-        if self.is_crossed {
-            self.places.known = FxHashMap::default();
-        }
+        self.is_given_up |= self.places.is_crossed_by(executed, (self.pass, self.around));
     }
 
     /// What else is in it, where all was seen, and nothing that changes places accesses the same.
@@ -333,15 +328,20 @@ impl Nest {
         self.end_time_around();
         self.end_pass();
         self.end_idle();
-        (is_whole && !self.is_crossed && self.of_few * 2 < self.begun).then_some(self.others)
+        (is_whole && !self.is_given_up && self.of_few * 2 < self.begun).then(|| self.others.into_keys())
     }
 }
 
-/// Follows nests through all accesses, by the keys by which they were found. Memory: some fifty bytes for each element that they access.
+/// Follows nests through all accesses, by the keys by which they were found.
 #[derive(Clone, Debug)]
 pub struct Following {
     of_key: Vec<Option<(usize, usize)>>,
-    nests: Vec<Option<Nest>>,
+    /// Those that are followed still.
+    nests: Vec<Option<FollowedNest>>,
+    /// By thread, those of it that have begun.
+    of_thread: Vec<Vec<usize>>,
+    /// Of all of them.
+    places: usize,
 }
 
 impl Following {
@@ -358,16 +358,37 @@ impl Following {
                     of_key.resize(of_key.len().max(key + 1), None);
                     of_key[key] = Some((number, at));
                 }
-                Nest::new(nest.streams.iter().map(|of| of.stream).zip(standing.iter().copied()))
+                FollowedNest::new(nest.streams.iter().map(|of| of.stream).zip(standing.iter().copied()))
             }));
         }
-        nests.iter().any(Option::is_some).then_some(Self { of_key, nests })
+        nests.iter().any(Option::is_some).then_some(Self { of_key, nests, of_thread: Vec::new(), places: 0 })
+    }
+
+    /// Takes in an access of a nest.
+    fn take_own(&mut self, (number, at): (usize, usize), access: &Access) {
+        let Some(nest) = &mut self.nests[number] else { return };
+        let thread = access.thread as usize;
+        if self.of_thread.len() <= thread {
+            self.of_thread.resize(thread + 1, Vec::new());
+        }
+        if !self.of_thread[thread].contains(&number) {
+            self.of_thread[thread].push(number);
+        }
+        self.places -= nest.places.known.len();
+        nest.take(at, access);
+        let places = self.places + nest.places.known.len();
+        if nest.is_given_up || places > MOST_PLACES {
+            self.nests[number] = None;
+            self.of_thread[thread].retain(|&of| of != number);
+        } else {
+            self.places = places;
+        }
     }
 
     /// By nest, what else its thread accesses in it, where its steps may be in another order as far as its own accesses say: no two that change places are to the same place, of
     /// which one stores.
     pub fn finish(self) -> Vec<Option<Vec<OtherKey>>> {
-        self.nests.into_iter().map(|nest| nest.and_then(Nest::in_order)).collect()
+        self.nests.into_iter().map(|nest| nest.and_then(FollowedNest::in_order)).collect()
     }
 }
 
@@ -375,11 +396,13 @@ impl Consumer for Following {
     fn take(&mut self, accesses: &[Access]) {
         for access in accesses.iter().filter(|access| access.kind != AccessKind::Fetch) {
             let own = self.of_key.get(access.key as usize).copied().flatten();
-            let nests = self.nests.iter_mut().enumerate().filter_map(|(number, nest)| Some((number, nest.as_mut()?)));
-            for (number, nest) in nests.filter(|(_, nest)| !nest.is_crossed) {
-                match own {
-                    Some((of, at)) if of == number => nest.take(at, access),
-                    _ => nest.other(access),
+            if let Some(own) = own {
+                self.take_own(own, access);
+            }
+            let of_thread = self.of_thread.get(access.thread as usize).map_or(&[][..], Vec::as_slice);
+            for &number in of_thread.iter().filter(|&&number| own.is_none_or(|(of, _)| of != number)) {
+                if let Some(nest) = &mut self.nests[number] {
+                    nest.other(access);
                 }
             }
         }
@@ -395,7 +418,7 @@ mod tests {
     use proptest::prelude::*;
     use slimline_simulate::locality::exchange::{Times, Turn};
 
-    use super::super::{Loops, Nest as FoundNest, NestStream, Steps as Known};
+    use super::super::{Loops, Nest, NestStream, Steps};
     use super::*;
 
     /// An instruction of three loops: where it is by what each of them, outermost first, counts, in elements.
@@ -490,11 +513,11 @@ mod tests {
                 keys: vec![key],
                 walking: 1,
                 stream: stream(of),
-                steps: Known::Mostly,
+                steps: Steps::Mostly,
                 is_line: false,
             });
             let times = Times { inner: 1, outer: 1 };
-            let nest = FoundNest { streams: streams.collect(), leading: 0, times, most: times };
+            let nest = Nest { streams: streams.collect(), leading: 0, times, most: times };
             let found = FoundNests { nests: vec![nest], loops: vec![Loops { nests: vec![0] }] };
             let standing = self.instructions.iter().map(|of| of.standing).collect();
             let mut following = Following::new(&found, &[Some(standing)]).unwrap();
@@ -580,10 +603,10 @@ mod tests {
         let stream =
             |start, kind| Stream { start, inner_bytes: 128, outer_bytes: 8, bytes: 8, kind, turn: Turn::Inner };
         let of =
-            |key: u32, stream| NestStream { keys: vec![key], walking: 1, stream, steps: Known::Mostly, is_line: false };
+            |key: u32, stream| NestStream { keys: vec![key], walking: 1, stream, steps: Steps::Mostly, is_line: false };
         let streams = vec![of(0, stream(0, AccessKind::Load)), of(1, stream(1 << 20, AccessKind::Store))];
         let times = Times { inner: 4, outer: 4 };
-        let nest = FoundNest { streams, leading: 0, times, most: times };
+        let nest = Nest { streams, leading: 0, times, most: times };
         let found = FoundNests { nests: vec![nest], loops: vec![Loops { nests: vec![0] }] };
         let access = |key: u32, address: u64, kind| Access { address, key, bytes: 8, thread: 3, kind };
         let mut all = Vec::new();
@@ -620,6 +643,14 @@ mod tests {
         // The store begins elsewhere, as in rows that pointers lead to, where the loop goes on.
         let where_moved = |moved: fn(&Done) -> i64| copy.is_in_order_where(BY_THE_MIDDLE_ONE, moved);
         let moved = |done: &Done| if done.at == 1 && done.counts[1] > 5 { 3 } else { 0 };
+        assert_eq!([where_moved(|_| 0), where_moved(moved)], [true, false]);
+        // `c[k + 1][j] = a[k][j] + rows[j][k]`, of whose rows some are one array, and the others are what is stored.
+        let (c, by_pointers) = (1000, [load(5000, [0, 0, 1]), load(6000, [0, 1, 0])]);
+        let pointers = Instruction { standing: Standing::Before, ..by_pointers[1] };
+        let rows = [copied[0], by_pointers[0], pointers, store(c + ROW, [0, 1, ROW])];
+        let rows = Program { instructions: &rows, farther: 1, middle: &|_| 0..ROW, inner: &|_| 0..ROW };
+        let where_moved = |moved: fn(&Done) -> i64| rows.is_in_order_where(BY_THE_MIDDLE_ONE, moved);
+        let moved = |done: &Done| if done.at == 1 && done.counts[1] > 7 { 1000 + 5 * ROW - 5000 } else { 0 };
         assert_eq!([where_moved(|_| 0), where_moved(moved)], [true, false]);
     }
 

@@ -1,18 +1,14 @@
 //! What nests take of a program, and what else runs in them.
 
-use rustc_hash::FxHashMap;
 use slimline_simulate::access::{Access, Consumer, Located};
 use slimline_simulate::relaid::{NO_STRUCTURE, structure_key};
 use slimline_simulate::waiting::Waiting;
 
+use super::others::{Between, OtherKey, Others};
 use super::replay::Cost;
 use super::{FoundNests, Nest, Steps};
 use crate::relayout::Taken;
 
-/// Accesses between two of a nest that are looked at.
-const MOST_BETWEEN: usize = 1024;
-/// Other keys of a nest that are told apart.
-const MOST_KEYS: usize = 256;
 /// Other accesses for each time around the outer loop that may be of that alone.
 const MOST_AROUND: u64 = 4;
 /// What comes more often than once for each time through a nest, and by this part of that, is in it: how often it was gone through is a mean.
@@ -25,17 +21,6 @@ struct KeyOf {
     is_leading: bool,
     /// Where it is each time that the nest begins, and never else, if that is known.
     begins_at: Option<u64>,
-}
-
-/// Accesses in a nest that do not walk with it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct OtherKey {
-    /// Their key.
-    pub key: u32,
-    /// How many.
-    pub count: u64,
-    /// Whether any stores.
-    pub stores: bool,
 }
 
 /// A nest's part of what was replayed.
@@ -97,10 +82,8 @@ impl MeasuredNest {
 #[derive(Clone, Debug, Default)]
 struct At {
     nest: Option<u32>,
-    /// Keys since it was accessed last, and whether these accesses store.
-    between: Vec<(u32, bool)>,
-    /// There were more.
-    has_more: bool,
+    /// Since it was accessed last.
+    between: Between,
 }
 
 /// Takes accesses in by the keys by which nests were found. Memory: that of a machine, and some kilobytes a nest.
@@ -111,7 +94,7 @@ pub struct Measuring {
     handed_on: Vec<Access>,
     threads: Vec<At>,
     nests: Vec<MeasuredNest>,
-    others: Vec<FxHashMap<u32, OtherKey>>,
+    others: Vec<Others>,
 }
 
 impl Measuring {
@@ -136,7 +119,7 @@ impl Measuring {
             handed_on: Vec::new(),
             threads: Vec::new(),
             nests: vec![MeasuredNest::default(); found.nests.len()],
-            others: vec![FxHashMap::default(); found.nests.len()],
+            others: vec![Others::default(); found.nests.len()],
         }
     }
 
@@ -146,8 +129,8 @@ impl Measuring {
         let waited = waiting.finish();
         for ((number, nest), others) in (0..).zip(&mut nests).zip(others) {
             nest.cost = Cost::of(&Taken::of_key(&waited, structure_key(number, false)));
-            nest.others = others.into_values().collect();
-            nest.others.sort_unstable_by_key(|other| other.key);
+            nest.has_more_keys = others.has_more_keys();
+            nest.others = others.into_keys();
         }
         nests
     }
@@ -161,10 +144,7 @@ impl Measuring {
         let Some(KeyOf { nest, is_leading, begins_at }) = self.of_key.get(access.key as usize).copied().flatten()
         else {
             if at.nest.is_some() {
-                at.has_more |= at.between.len() >= MOST_BETWEEN;
-                if !at.has_more {
-                    at.between.push((access.key, access.kind.stores()));
-                }
+                at.between.note(access);
             }
             return;
         };
@@ -174,25 +154,13 @@ impl Measuring {
         match at.nest.replace(nest) {
             // It is gone through again: what was in between is not in it.
             Some(before) if before == nest && begins_at == Some(access.address) => {}
-            Some(before) if before == nest && at.has_more => of_nest.given_up += 1,
-            Some(before) if before == nest => {
-                let others = &mut self.others[nest as usize];
-                for &(key, stores) in &at.between {
-                    if others.len() >= MOST_KEYS && !others.contains_key(&key) {
-                        of_nest.has_more_keys = true;
-                        continue;
-                    }
-                    let other = others.entry(key).or_insert(OtherKey { key, count: 0, stores: false });
-                    other.count += 1;
-                    other.stores |= stores;
-                }
-            }
+            Some(before) if before == nest && at.between.has_more() => of_nest.given_up += 1,
+            Some(before) if before == nest => self.others[nest as usize].take(&at.between),
             // If that is in the same loop, it comes so often that both are beside each other; if not, nor is what is between them.
             Some(before) => self.nests[before as usize].followed += 1,
             None => {}
         }
         at.between.clear();
-        at.has_more = false;
     }
 }
 

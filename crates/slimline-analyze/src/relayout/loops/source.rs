@@ -23,13 +23,13 @@ struct ForLoop {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LoopPair {
     /// Lines of the outer and of the inner one's `for`, from 1. None where the line's place is told by a loop around them, too: then the nest may be of that
-    /// one, where an inner one goes around a few times.
+    /// one, where an inner one goes around a few times; and where it is not told by the variables of both, each of which has its head on one line.
     pub lines: Option<[u32; 2]>,
     /// Their heads, `for (…)`, in that order.
     pub heads: [String; 2],
     /// The inner loop is all that the outer one has.
     pub is_perfect: bool,
-    /// Lines of all of the outer one, from 1, or of the outermost one that tells the line's place.
+    /// Lines of all of the outer one, from 1, or of the outermost one that tells the line's place; none where something else tells it.
     pub reach: Range<u32>,
     /// Lines of the inner loop, from 1, where both count, that one alike for each time around the outer one, and all that it accesses is by what loops count.
     pub counted: Option<Range<u32>>,
@@ -48,7 +48,7 @@ pub struct LoopPair {
 /// What binds the steps of two loops to their order, as they are written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Bound {
-    /// They end early, or jump: the word that says so.
+    /// They end early, or jump, or one of another kind is in them: the word that says so.
     Leaves(&'static str),
     /// A variable that one step leaves for the next.
     Carried(String),
@@ -56,8 +56,7 @@ pub enum Bound {
     Wraps(String),
 }
 
-/// The two innermost loops around a line of a source, from 1. None where there are no two of them, each with its head on one line; where
-/// the line does not tell both variables: then its place is told by something else than these; or where there is a loop of another kind.
+/// The two innermost loops around a line of a source, from 1. None where there are no two of them.
 pub fn around(source: &str, line: u32) -> Option<LoopPair> {
     let code = blanked(source, line);
     let start = line_start(&code, line)?;
@@ -69,11 +68,10 @@ pub fn around(source: &str, line: u32) -> Option<LoopPair> {
     let head = |of: &ForLoop| source[of.head.clone()].to_owned();
     let heads = [head(outer), head(inner)];
     let is_on_line = |variable: &str| words(&code[start..end]).any(|word| word == variable);
-    let is_told = |head: &String| {
-        let (_, variable, _) = beginning(head)?;
-        (!head.contains('\n') && is_on_line(variable)).then_some(())
-    };
-    heads.iter().try_for_each(is_told)?;
+    let is_told =
+        |head: &String| !head.contains('\n') && beginning(head).is_some_and(|(_, variable, _)| is_on_line(variable));
+    // Else the place is told by something else than these: what binds steps is read, and nothing else is told.
+    let is_told = heads.iter().all(is_told);
     let names_farther = |of: &&ForLoop| match beginning(&code[of.head.clone()]) {
         Some((_, variable, _)) => is_on_line(variable),
         // `for (auto &row : rows)`
@@ -83,9 +81,6 @@ pub fn around(source: &str, line: u32) -> Option<LoopPair> {
     // All that may be of the nest is read.
     let all_of = outermost.unwrap_or(outer);
     let body = all_of.head.end..all_of.end;
-    if words(&code[body.clone()]).any(|word| ["while", "do"].contains(&word)) {
-        return None;
-    }
     let is_empty = |range: Range<usize>| code[range].chars().all(|at| at.is_whitespace() || "{}".contains(at));
     let is_perfect = is_empty(outer.head.end..inner.head.start) && is_empty(inner.end..outer.end);
     let line_at = |at: usize| 1 + code[..at].matches('\n').count() as u32;
@@ -97,7 +92,8 @@ pub fn around(source: &str, line: u32) -> Option<LoopPair> {
     let steps = String::from_utf8(steps).ok()?;
     let outside = || [body.start..inner.head.start, inner.end..body.end];
     let has_word = |range: Range<usize>, word: &str| words(&steps[range]).any(|at| at == word);
-    let leaves = ["break", "return", "goto", "throw"].into_iter().find(|word| has_word(body.clone(), word));
+    let leaves =
+        ["break", "return", "goto", "throw", "while", "do"].into_iter().find(|word| has_word(body.clone(), word));
     let goes_on = || outside().into_iter().any(|range| has_word(range, "continue")).then_some("continue");
     let variables = [&heads[0], &heads[1]].map(|head| beginning(head).map_or("", |(_, variable, _)| variable));
     // `i < n && !found`
@@ -109,16 +105,20 @@ pub fn around(source: &str, line: u32) -> Option<LoopPair> {
     // Each loop around the line carries on what its own steps leave, and what heads change beside what they count.
     let carried = || {
         let by_head = |head: &str| carried::beside(head, beginning(head)?.1);
-        let by_body = |of: &ForLoop| carried::of(&steps[of.head.end..of.end], &steps[inner.head.end..inner.end]);
+        let by_body =
+            |of: &ForLoop| carried::of(&steps[of.head.end..of.end], &steps[inner.head.end..inner.end], variables);
         read_loops.iter().find_map(|of| by_head(&code[of.head.clone()]).or_else(|| by_body(of)))
     };
     Some(LoopPair {
-        lines: outermost.is_none().then(|| [line_at(outer.head.start), line_at(inner.head.start)]),
+        lines: (outermost.is_none() && is_told).then(|| [line_at(outer.head.start), line_at(inner.head.start)]),
         is_perfect,
-        reach: line_at(all_of.head.start)..line_at(all_of.end.saturating_sub(1)) + 1,
-        counted: counted::is_counted((&code, &steps), &read_loops, body.clone())
+        reach: if is_told { line_at(all_of.head.start)..line_at(all_of.end.saturating_sub(1)) + 1 } else { 0..0 },
+        counted: (is_told && counted::is_counted((&code, &steps), &read_loops, body.clone()))
             .then(|| line_at(inner.head.start)..line_at(inner.end.saturating_sub(1)) + 1),
-        lines_apart: beside::lines(&steps, outer.head.end..outer.end, inner.head.start..inner.end),
+        lines_apart: match is_told {
+            true => beside::lines(&steps, outer.head.end..outer.end, inner.head.start..inner.end),
+            false => Vec::new(),
+        },
         bound: leaves
             .or_else(goes_on)
             .or_else(ends)
@@ -132,10 +132,12 @@ pub fn around(source: &str, line: u32) -> Option<LoopPair> {
     })
 }
 
-/// An index that does not only go on by what loops count: `[j % 16]`, `[i >> 1]`.
+/// An index that does not only go on by what loops count: `[j % 16]`, `[i >> 1]`, or `[c]` where `c = j % 16;`.
 fn wrapped(code: &str) -> Option<String> {
     let mut indexes = code.match_indices('[').filter_map(|(at, _)| Some(code[at + 1..].split_once(']')?.0.trim()));
-    let wraps = |index: &&str| index.contains(|at: char| "%&/>|^~?".contains(at));
+    let is_wrapping = |text: &str| text.contains(|at: char| "%&/>|^~?".contains(at));
+    let wraps =
+        |index: &&str| is_wrapping(index) || words(index).any(|word| carried::values_of(code, word).any(is_wrapping));
     indexes.find(wraps).map(str::to_owned)
 }
 
@@ -465,7 +467,8 @@ double sums(int n, double *a, double *out)
         assert_eq!(around(TRANSPOSE, 17), None);
         assert_eq!([2, 10, 999, 0].map(|line| around(TRANSPOSE, line)), [const { None }; 4]);
         // The line tells nothing of one loop's variable.
-        assert_eq!(around(TRANSPOSE, 24), None);
+        let untold = pair(24);
+        assert_eq!((untold.lines, untold.reach, untold.counted), (None, 0..0, None));
     }
 
     /// Two loops around a statement, or more.
@@ -542,7 +545,12 @@ double sums(int n, double *a, double *out)
         assert_eq!((found.lines, found.bound), (None, None));
         let ends = rows.replace("auto &row : rows", "int row = 0; row < n && !found; row++");
         assert_eq!(around(&ends, 4).unwrap().bound, Some(Bound::Leaves("&&")));
-        assert_eq!(within("while (k < n) s += a[k][j][i];"), None);
+        // What is read there binds, also where the line does not name both variables.
+        let bound = |statement: &str| within(statement).unwrap().bound;
+        assert_eq!(bound("while (k < n) s += a[k][j][i];"), Some(Bound::Leaves("while")));
+        assert_eq!(bound("h = h * 31 + row[j];"), Some(Bound::Carried("h".to_owned())));
+        assert_eq!(bound("int c = j % 16; b[i][c] = b[i + 1][c] / 2;"), Some(Bound::Wraps("c".to_owned())));
+        assert_eq!(bound("int c = i * n + j; b[c] = a[j][i] / 2;"), None);
     }
 
     #[test]

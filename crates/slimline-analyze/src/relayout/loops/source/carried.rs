@@ -1,14 +1,19 @@
 //! Variables that a step of a loop leaves for the next one: places that are counted up, hashes, pointers that go on.
 //!
-//! An element of an array that is changed in place is none, as its address is in the trace; nor is a sum, to which nothing is done but that something
+//! An element of an array that is changed in place is none, as its address is in the trace, but for one that both loops leave the same, which is in a register as
+//! well; nor is a sum, to which nothing is done but that something
 //! is added to it: it is the same in any order, but for how it is rounded.
 
 use std::ops::Range;
 
-/// A variable that a loop carries on, which has `body`, of which `inner` is in the innermost loop. Both without comments, literals and heads of loops.
-pub(super) fn of(body: &str, inner: &str) -> Option<String> {
-    let all = changes(body);
-    let in_inner = changes(inner);
+/// A variable that a loop carries on, which has `body`, of which `inner` is in the innermost loop, where the two innermost loops count these. Both without comments, literals and heads of
+/// loops.
+pub(super) fn of(body: &str, inner: &str, counts: [&str; 2]) -> Option<String> {
+    let [all, in_inner] = [body, inner].map(|code| {
+        let mut changes = changes(code);
+        changes.retain(|change| super::words(change.index).all(|word| !counts.contains(&word)));
+        changes
+    });
     let is_carried = |change: &Change<'_>| match change.how {
         How::Counted => true,
         How::Assigned(value) => words_with_places(value).any(|(_, word)| word == change.variable),
@@ -27,12 +32,25 @@ pub(super) fn of(body: &str, inner: &str) -> Option<String> {
 /// A variable that a loop's head changes beside its own, as in `for (…; j < m; j++, k++)`.
 pub(super) fn beside(head: &str, own: &str) -> Option<String> {
     let step = head.rsplit(';').next().unwrap_or_default();
-    changes(step).into_iter().find(|change| change.variable != own).map(|change| change.variable.to_owned())
+    changes(step)
+        .into_iter()
+        .filter(|change| change.index.is_empty())
+        .find(|change| change.variable != own)
+        .map(|change| change.variable.to_owned())
 }
 
 /// Variables that are changed and are no elements of something; what a pointer points to has no name.
 pub(super) fn changed(code: &str) -> impl Iterator<Item = &str> {
-    changes(code).into_iter().map(|change| change.variable)
+    changes(code).into_iter().filter(|change| change.index.is_empty()).map(|change| change.variable)
+}
+
+/// What this variable is set to.
+pub(super) fn values_of<'a>(code: &'a str, variable: &str) -> impl Iterator<Item = &'a str> {
+    let of_it = move |change: &Change<'_>| change.index.is_empty() && change.variable == variable;
+    changes(code).into_iter().filter(of_it).filter_map(|change| match change.how {
+        How::Assigned(value) => Some(value),
+        How::Counted | How::Added(_) => None,
+    })
 }
 
 /// A variable that is set in a loop, but is used in its body before: it has what the step before left, as in `out = a * before; before = out`.
@@ -74,6 +92,8 @@ struct Change<'a> {
     /// Where the variable stands.
     at: usize,
     variable: &'a str,
+    /// Of an element of it: `[i][j]`.
+    index: &'a str,
     how: How<'a>,
 }
 
@@ -96,7 +116,7 @@ enum How<'a> {
     Assigned(&'a str),
 }
 
-/// All changes of variables that are no elements of something.
+/// All changes of variables and of elements.
 fn changes(code: &str) -> Vec<Change<'_>> {
     let bytes = code.as_bytes();
     let mut all = Vec::new();
@@ -130,13 +150,11 @@ fn changes(code: &str) -> Vec<Change<'_>> {
             How::Counted if before.is_none() => target_behind(code, at + length),
             _ => before,
         };
-        if let Some((at, variable)) = target {
-            all.push(Change { at, variable, how });
+        if let Some(Target { at, variable, index }) = target {
+            all.push(Change { at, variable, index, how });
         }
         at += length;
     }
-    // Elements have no name of their own.
-    all.retain(|change| !change.variable.is_empty());
     all
 }
 
@@ -144,24 +162,47 @@ fn is_of_word(at: u8) -> bool {
     at.is_ascii_alphanumeric() || at == b'_'
 }
 
-/// The variable that ends here, without a name where it is an element of something; None where nothing ends here.
-fn target_before(code: &str, end: usize) -> Option<(usize, &str)> {
+/// What is changed.
+struct Target<'a> {
+    at: usize,
+    variable: &'a str,
+    index: &'a str,
+}
+
+/// The element whose last index ends here.
+fn element_before(code: &str, end: usize) -> Option<Target<'_>> {
+    let mut start = end;
+    while code[..start].trim_end().ends_with(']') {
+        let mut depth = 0;
+        start = code[..start].rfind(|at: char| {
+            depth += i32::from(at == ']') - i32::from(at == '[');
+            at == '[' && depth == 0
+        })?;
+    }
+    let Target { at, variable, .. } = target_before(code, start)?;
+    Some(Target { at, variable, index: &code[start..end] })
+}
+
+/// The variable or element that ends here; None where nothing ends here.
+fn target_before(code: &str, end: usize) -> Option<Target<'_>> {
     let end = code[..end].trim_end().len();
     let bytes = code.as_bytes();
     match *bytes[..end].last()? {
-        b']' => Some((end, "")),
+        b']' => element_before(code, end),
         // Whatever is within.
-        b')' => Some((end, ")")),
+        b')' => Some(Target { at: end, variable: ")", index: "" }),
         last if is_of_word(last) => {
             let start = end - bytes[..end].iter().rev().take_while(|at| is_of_word(**at)).count();
             let before = code[..start].trim_end();
             let owner = before.strip_suffix("->").or_else(|| before.strip_suffix('.'));
-            // `a[i].x`
-            let is_element = owner.is_some_and(|owner| owner.trim_end().ends_with(']'));
             match &code[start..end] {
                 // `else ++k;`
                 "else" => None,
-                variable => Some((start, if is_element { "" } else { variable })),
+                // `a[i].x`
+                variable => match owner.map(str::trim_end).filter(|owner| owner.ends_with(']')) {
+                    Some(owner) => element_before(code, owner.len()),
+                    None => Some(Target { at: start, variable, index: "" }),
+                },
             }
         }
         _ => None,
@@ -169,16 +210,18 @@ fn target_before(code: &str, end: usize) -> Option<(usize, &str)> {
 }
 
 /// The same of what begins here.
-fn target_behind(code: &str, start: usize) -> Option<(usize, &str)> {
+fn target_behind(code: &str, start: usize) -> Option<Target<'_>> {
     let start = start + (code[start..].len() - code[start..].trim_start().len());
     let length = code.as_bytes()[start..].iter().take_while(|at| is_of_word(**at) || b".->".contains(at)).count();
     let variable = &code[start..start + length];
-    let is_element = code[start + length..].trim_start().starts_with('[');
-    match variable {
-        // `++*p`, `++(*p)`
-        "" => Some((start, "*")),
-        _ => Some((start, if is_element { "" } else { variable })),
-    }
+    let behind = &code[start + length..];
+    // `++a[i][j]`, up to where something else begins.
+    let index = match behind.trim_start().starts_with('[') {
+        true => &behind[..behind.find([';', ',', '=', '}']).unwrap_or(behind.len())],
+        false => "",
+    };
+    // `++*p`, `++(*p)`
+    Some(Target { at: start, variable: if variable.is_empty() { "*" } else { variable }, index })
 }
 
 /// Identifiers and numbers, and where they stand.
@@ -190,8 +233,10 @@ fn words_with_places(code: &str) -> impl Iterator<Item = (usize, &str)> {
 mod tests {
     use super::*;
 
+    const COUNTS: [&str; 2] = ["i", "j"];
+
     fn carried(inner: &str) -> Option<String> {
-        of(inner, inner)
+        of(inner, inner, COUNTS)
     }
 
     #[test]
@@ -209,14 +254,19 @@ mod tests {
             ("s->fill++;", "fill"),
             ("(*n)++;", ")"),
             ("sum += a[i][j] * sum;", "sum"),
+            ("s[0] = s[0] * 0.5 + a[i][j]; b[i][j] = s[0];", "s"),
+            ("sums[k] += a[i][j]; b[i][j] = sums[k];", "sums"),
+            ("state[k].x ^= a[i][j]; state[k].x *= 31;", "state"),
+            ("b[i][j] = ++at[k];", "at"),
+            ("if (a[i][j] == 3) last[0] = i;", "last"),
         ] {
             assert_eq!(carried(code).as_deref(), Some(variable), "{code}");
         }
         // What one step stores another one gets in a register.
         let filter = "b[i][j] = c * a[i][j] + d * before; before = b[i][j];";
-        assert_eq!(of(&format!("before = 0; {filter}"), filter).as_deref(), Some("before"));
+        assert_eq!(of(&format!("before = 0; {filter}"), filter, COUNTS).as_deref(), Some("before"));
         assert_eq!(
-            of(&format!("b[i] = before; {} before = a[i][0];", "x[i] = 0;"), "x[i] = 0;").as_deref(),
+            of(&format!("b[i] = before; {} before = a[i][0];", "x[i] = 0;"), "x[i] = 0;", COUNTS).as_deref(),
             Some("before")
         );
         // What the last of some steps stores.
@@ -229,7 +279,7 @@ mod tests {
             assert_eq!(carried(set).as_deref(), Some("at"), "{set}");
         }
         // A pointer that goes on with the outer loop.
-        assert_eq!(of("b[i] = p[i]; p += n;", "b[i] = p[i];").as_deref(), Some("p"));
+        assert_eq!(of("b[i] = p[i]; p += n;", "b[i] = p[i];", COUNTS).as_deref(), Some("p"));
     }
 
     #[test]
@@ -243,9 +293,11 @@ mod tests {
             "if (a[i][j] > 0) { double t = a[i][j]; b[j][i] = t * t; }",
             "at = a[i][j]; b[j][i] = at;",
             "b[i][j] = c << 3 | c >> 2;",
+            "sums[k] += a[i][j];",
+            "c[k][b[j]] += a[i][j]; ++at[k][i];",
         ] {
             assert_eq!(carried(code), None, "{code}");
         }
-        assert_eq!(of("double sum = 0; sum += a[i][j]; sums[j] = sum;", "sum += a[i][j];"), None);
+        assert_eq!(of("double sum = 0; sum += a[i][j]; sums[j] = sum;", "sum += a[i][j];", COUNTS), None);
     }
 }

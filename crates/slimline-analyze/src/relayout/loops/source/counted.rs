@@ -38,12 +38,19 @@ pub(super) fn is_counted((code, steps): (&str, &str), loops: &[&ForLoop], read: 
         && is_by_counts(of_inner, &variables, &is_left)
 }
 
-/// Whether all that is accessed there is an element of an array, by what loops count.
+/// Whether all that is accessed there is an element of an array, by what loops count, the innermost one first.
 fn is_by_counts(code: &str, variables: &[&str], is_left: &[&str]) -> bool {
     let is_name = |at: char| at.is_alphanumeric() || at == '_';
+    let is_number = |word: &str| word.trim().starts_with(|at: char| at.is_ascii_digit());
+    // How far a step of one loop goes is not the other one's to count: `i * j`.
+    let is_scaled = |factors: &str| {
+        let factors: Vec<&str> = factors.split('*').collect();
+        factors.iter().filter(|factor| !is_number(factor)).count() <= 1
+    };
     let is_index = |text: &str| {
-        text.chars().all(|at| is_name(at) || at.is_whitespace() || "+-*".contains(at))
-            && words(text).all(|word| variables.contains(&word) || word.starts_with(|at: char| at.is_ascii_digit()))
+        text.split(['+', '-']).all(is_scaled)
+            && text.chars().all(|at| is_name(at) || at.is_whitespace() || "+-*".contains(at))
+            && words(text).all(|word| variables.contains(&word) || is_number(word))
     };
     let is_array = |before: &str| {
         let before = before.trim_end();
@@ -57,7 +64,16 @@ fn is_by_counts(code: &str, variables: &[&str], is_left: &[&str]) -> bool {
     // `*p`, where it is no product.
     let is_product =
         |(at, _): (usize, &str)| code[..at].trim_end().ends_with(|at: char| is_name(at) || "])".contains(at));
-    code.match_indices('[').all(is_indexed) && code.match_indices('*').all(is_product) && !code.contains("->")
+    // What a step before has accessed, as `b[k - 1]` beside `b[k]`, is in a register then, and no access.
+    let by_inner = || {
+        let indexes = code.split('[').skip(1).filter_map(|behind| Some(behind.split_once(']')?.0.trim()));
+        indexes.filter(|index| words(index).any(|word| word == variables[0]))
+    };
+    let is_alike = by_inner().all(|index| by_inner().next() == Some(index));
+    is_alike
+        && code.match_indices('[').all(is_indexed)
+        && code.match_indices('*').all(is_product)
+        && !code.contains("->")
 }
 
 #[cfg(test)]
@@ -105,9 +121,11 @@ mod tests {
             "c[i][j] += a[k][j % 16] * b[k][j];",
             "c[i][j] += a[k][at[j]] * b[k][j];",
             "c[i][j] += a[k][n] * b[k][j];",
-            "c[i][j] += *p * b[k][j + i * k];",
-            "c[i][j] += p->x * b[k][j + i * k];",
+            "c[i][j] += a[k][i * j] * b[k][j];",
+            "c[i][j] += *p * b[k][j + 2 * k];",
+            "c[i][j] += p->x * b[k][j + 2 * k];",
             "c[i][j] += f(i) * b[k][j];",
+            "c[i][j] += b[k - 1][j] * b[k][j];",
             "if (j != 3) c[i][j] += b[k][i];",
             "{ row = a; c[i][j] += b[k][i] * row[j]; }",
             "{ c[i][j] += b[k][i]; i++; }",
