@@ -4,6 +4,7 @@ mod cautions;
 mod loops;
 pub(crate) mod memory_nodes;
 mod titles;
+mod unstructured;
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -15,6 +16,7 @@ use slimline_analyze::full_trace::objects::{Object, ObjectOrigin};
 use slimline_analyze::relayout::candidates::{Candidate, Untouchable};
 use slimline_analyze::relayout::search::{Searched, Tried};
 use slimline_analyze::relayout::ties::Tie;
+use slimline_analyze::relayout::unstructured::Unstructured;
 use slimline_analyze::relayout::visits::{MOST_FIELDS, Visits};
 use slimline_analyze::relayout::{Taken, TimeRatio, WORTH_IT, definitions, narrower_type};
 use slimline_attribute::tables::Language;
@@ -26,6 +28,7 @@ use self::cautions::cautions;
 pub use self::loops::{AdvisedLoops, LoopFacts, LoopRow, LoopSource, LoopWalkRow, TriedOrderRow};
 pub use self::memory_nodes::{MemoryNodesRow, NodesAdvice, NodesDataRow, NodesTaken};
 use self::titles::title;
+pub use self::unstructured::UnstructuredRow;
 use crate::full_trace::bounds;
 use crate::simulation::AccessTrace;
 use crate::view::{Affinity, NewLayout, PlacedField};
@@ -95,6 +98,8 @@ pub struct RelayoutReport {
     pub other_share: f64,
     /// Of memory of which no structure is known.
     pub unknown_share: f64,
+    /// What of that is known, most of the time first; the rest are stacks, and what nobody saw allocated.
+    pub unstructured: Vec<UnstructuredRow>,
     /// Loops that walk against the layout, those that take most of the time first.
     pub loops: Vec<LoopRow>,
     /// All layouts that are advised together; none where none is.
@@ -334,6 +339,8 @@ pub struct Facts<'a> {
     pub objects: &'a [Object],
     /// By structure.
     pub visits: &'a [Visits],
+    /// Memory of no structure, most of the time first.
+    pub unstructured: &'a [Unstructured],
     /// Of those that were searched, what sources rely on their layout: a file by its whole path and the line; none where no source could be read.
     pub ties: &'a [Option<Vec<(String, Tie)>>],
     /// Loops of which other orders were tried.
@@ -358,6 +365,7 @@ impl RelayoutReport {
             last_level: replayed.last_level.clone(),
             other_share: (all_structures - searched.iter().map(|of| of.share).sum::<f64>()).max(0.0),
             unknown_share: (1.0 - all_structures).max(0.0),
+            unstructured: facts.unstructured.iter().map(|of| UnstructuredRow::of(of, facts)).collect(),
             structures: searched
                 .iter()
                 .zip(facts.ties)

@@ -16,6 +16,7 @@ use slimline_analyze::relayout::loops::{Following, Measuring};
 use slimline_analyze::relayout::plain_name;
 use slimline_analyze::relayout::search::{Searched, is_worth_trying};
 use slimline_analyze::relayout::ties::{Tie, ties};
+use slimline_analyze::relayout::unstructured::{tell_apart, unstructured};
 use slimline_analyze::relayout::visits::{Visiting, Visits};
 use slimline_analyze::relayout::{Taken, TimeRatio, share};
 use slimline_report::relayout::{Facts, LargePagesTaken, LastLevel, NodesTaken, RelayoutReport, Replayed};
@@ -191,13 +192,6 @@ pub(crate) struct Search<'a> {
     is_tried: IsTried,
 }
 
-/// Objects where they are.
-pub(crate) struct AsItIs {
-    relayout: Relayout,
-    /// Where each begins.
-    starts: Vec<u64>,
-}
-
 /// How a second pass sees the structures visited, and what a machine waits for.
 pub(crate) type Visited<'a> = Windows<(Visiting<'a>, Relaid<'a, Waiting>)>;
 
@@ -252,23 +246,23 @@ impl<'a> Search<'a> {
         Self { is_tried, ..self }
     }
 
-    /// Objects where they are.
+    /// Objects where they are; those of no structure are told apart by what allocates them.
     ///
     /// # Errors
     /// The trace is damaged.
-    pub(crate) fn as_it_is(&self) -> anyhow::Result<AsItIs> {
+    pub(crate) fn as_it_is(&self) -> anyhow::Result<Relayout> {
         let none = vec![None; self.structured.structures.len()];
-        let relayout = relayout(&self.objects, &self.structured, &none)
+        let mut relayout = relayout(&self.objects, &self.structured, &none)
             .map_err(|TooLarge| anyhow!("objects are larger than the memory of a process: the trace is damaged"))?;
-        let starts = relayout.objects.iter().map(|object| object.start).collect();
-        Ok(AsItIs { relayout, starts })
+        tell_apart(&mut relayout, &self.objects, &self.structured);
+        Ok(relayout)
     }
 
     /// Who sees, in a second pass, how structures are visited and what is waited for as they are.
-    pub(crate) fn visiting<'r>(&'r self, as_it_is: &'r AsItIs) -> anyhow::Result<Visited<'r>> {
-        let visiting = Visiting::new(&self.structured, &as_it_is.starts);
+    pub(crate) fn visiting<'r>(&'r self, as_it_is: &'r Relayout) -> anyhow::Result<Visited<'r>> {
+        let visiting = Visiting::new(&self.structured, &as_it_is.objects);
         let waiting = self.waiting(MOST_REPLAYED, &Options::default())?;
-        let both = (visiting, Relaid::new(waiting, &as_it_is.relayout));
+        let both = (visiting, Relaid::new(waiting, as_it_is));
         Ok(Windows::new(both, self.accesses, MOST_REPLAYED))
     }
 
@@ -291,12 +285,13 @@ impl<'a> Search<'a> {
     /// Tries layouts of the structures that are waited for, in as many passes as that takes, and other orders of loops.
     pub(crate) fn report(
         &self,
-        (visited, as_it_is): (Visited<'_>, &AsItIs),
+        (visited, as_it_is): (Visited<'_>, &Relayout),
         loops: &LoopSearch<'_>,
         measured: Option<Measured>,
     ) -> anyhow::Result<RelayoutReport> {
         let (visiting, relaid) = visited.finish();
-        let (visits, replayed) = visiting.finish();
+        let visited = visiting.finish();
+        let (visits, replayed) = (&visited.visits, visited.accesses);
         let waited = relaid.finish().finish();
         let before = Taken::of(&waited, self.allocating(&self.with(&[]), MOST_REPLAYED));
         let structured = &self.structured;
@@ -318,13 +313,15 @@ impl<'a> Search<'a> {
             let shape = &structured.structures[*structure as usize];
             !shape.is_columns || shape.fields.len() > 1 || visits[*structure as usize].is_shared()
         };
-        let all = (0..structured.structures.len() as u32).filter(is_looked_at);
+        let all = (0..structured.structures.len() as u32).filter(&is_looked_at);
         let mut searched: Vec<Searched> = all.map(of_structure).collect();
         let of_structures = searched.iter().map(|of| of.share).sum();
+        let unstructured =
+            unstructured((&self.objects, structured), &waited, &visited, |structure| is_looked_at(&structure));
         searched.sort_by(|a, b| b.share.total_cmp(&a.share));
         searched.retain(|of| of.share >= LEAST_SHARE);
         searched.truncate(MOST_STRUCTURES);
-        self.try_each(&mut searched, &visits)?;
+        self.try_each(&mut searched, visits)?;
         self.confirm(&mut searched, &before)?;
         let (together, large_pages) = self.together(&searched)?;
         let windows = if self.accesses > MOST_REPLAYED { MOST_REPLAYED / WINDOW } else { 0 };
@@ -341,7 +338,8 @@ impl<'a> Search<'a> {
             structured,
             origins: &self.origins,
             objects: &self.objects,
-            visits: &visits,
+            visits,
+            unstructured: &unstructured,
             ties: &ties,
             loops: loops.facts(),
         };
@@ -361,14 +359,14 @@ impl<'a> Search<'a> {
     fn relaid<'s>(
         &'s self,
         searched: &[Searched],
-        as_it_is: &'s AsItIs,
+        as_it_is: &'s Relayout,
     ) -> impl Iterator<Item = (u32, Range<u64>)> + use<'s> {
         let advised: BTreeSet<u32> =
             searched.iter().filter(|of| of.advised().is_some()).map(|of| of.structure).collect();
-        let objects = self.structured.objects.iter().zip(self.objects.iter().zip(&as_it_is.starts));
-        objects.filter_map(move |(of, (object, &start))| {
+        let objects = self.structured.objects.iter().zip(self.objects.iter().zip(&as_it_is.objects));
+        objects.filter_map(move |(of, (object, placed))| {
             let structure = of.as_ref()?.structure;
-            advised.contains(&structure).then(|| (structure, start..start.saturating_add(object.bytes)))
+            advised.contains(&structure).then(|| (structure, placed.start..placed.start.saturating_add(object.bytes)))
         })
     }
 

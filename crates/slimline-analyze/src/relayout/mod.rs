@@ -12,6 +12,7 @@ pub mod columns;
 pub mod loops;
 pub mod search;
 pub mod ties;
+pub mod unstructured;
 pub mod visits;
 
 use slimline_simulate::machine::Machine;

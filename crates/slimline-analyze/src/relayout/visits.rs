@@ -5,6 +5,7 @@
 
 use rustc_hash::FxHashMap;
 use slimline_simulate::access::{Access, AccessKind, Consumer, Located};
+use slimline_simulate::relaid::PlacedObject;
 use slimline_simulate::relocated::is_object;
 
 use crate::full_trace::object_structures::{Filled, ObjectStructure, StructureShape, Structured};
@@ -168,31 +169,45 @@ impl Shape {
 #[derive(Debug)]
 pub struct Visiting<'a> {
     structured: &'a Structured,
-    /// By object: the address of its first element.
-    starts: &'a [u64],
+    objects: &'a [PlacedObject],
     shapes: Vec<Shape>,
     visits: Vec<Visits>,
     /// By thread, then structure.
     open: Vec<Vec<[Open; OPEN]>>,
+    /// By origin: accesses to objects of no structure.
+    unstructured: Vec<u64>,
     /// All accesses.
     accesses: u64,
 }
 
+/// How all structures were visited.
+#[derive(Debug)]
+pub struct Visited {
+    /// By structure.
+    pub visits: Vec<Visits>,
+    /// By what allocates objects of no structure, where these are [told apart](super::unstructured::tell_apart) by that: accesses to them. Nothing is there of origins behind the last one
+    /// of which some were accessed.
+    pub unstructured: Vec<u64>,
+    /// All accesses.
+    pub accesses: u64,
+}
+
 impl<'a> Visiting<'a> {
-    /// Of these objects.
-    pub fn new(structured: &'a Structured, starts: &'a [u64]) -> Self {
+    /// Of these objects, as they are.
+    pub fn new(structured: &'a Structured, objects: &'a [PlacedObject]) -> Self {
         Self {
             structured,
-            starts,
+            objects,
             shapes: structured.structures.iter().map(Shape::of).collect(),
             visits: vec![Visits::default(); structured.structures.len()],
             open: Vec::new(),
+            unstructured: Vec::new(),
             accesses: 0,
         }
     }
 
-    /// By structure, and how many accesses there were to anything.
-    pub fn finish(mut self) -> (Vec<Visits>, u64) {
+    /// What was seen.
+    pub fn finish(mut self) -> Visited {
         for of_thread in &self.open {
             for (structure, open) in of_thread.iter().enumerate() {
                 for open in open.iter().filter(|open| open.fields != 0) {
@@ -200,7 +215,7 @@ impl<'a> Visiting<'a> {
                 }
             }
         }
-        (self.visits, self.accesses)
+        Visited { visits: self.visits, unstructured: self.unstructured, accesses: self.accesses }
     }
 
     fn one(&mut self, access: &Access) {
@@ -208,9 +223,16 @@ impl<'a> Visiting<'a> {
             return;
         }
         self.accesses += 1;
-        let Some(&Some(ObjectStructure { structure, filled, .. })) =
-            is_object(access.key).then(|| self.structured.objects.get(access.key as usize)).flatten()
+        let Some(placed) = is_object(access.key).then(|| self.objects.get(access.key as usize)).flatten() else {
+            return;
+        };
+        let Some(&Some(ObjectStructure { structure, filled, .. })) = self.structured.objects.get(access.key as usize)
         else {
+            let origin = placed.structure.and_then(|number| (number as usize).checked_sub(self.shapes.len()));
+            if let Some(origin) = origin {
+                self.unstructured.resize(self.unstructured.len().max(origin + 1), 0);
+                self.unstructured[origin] += 1;
+            }
             return;
         };
         let (shape, visits) = (&self.shapes[structure as usize], &mut self.visits[structure as usize]);
@@ -226,7 +248,7 @@ impl<'a> Visiting<'a> {
         };
         let object = if column.is_some() { OF_COLUMNS } else { access.key };
         let element_bytes = column.map_or(shape.bytes, |(_, field)| u64::from(field.bytes.max(1)));
-        let Some(delta) = access.address.checked_sub(self.starts[access.key as usize]) else { return };
+        let Some(delta) = access.address.checked_sub(placed.start) else { return };
         let end = delta + u64::from(access.bytes.max(1));
         let (first, last) = (delta / element_bytes, (end - 1) / element_bytes);
         visits.most_elements = visits.most_elements.max(last + 1);
@@ -278,6 +300,10 @@ mod tests {
     use super::super::candidates::tests::structure;
     use super::*;
 
+    fn placed(starts: &[u64]) -> Vec<PlacedObject> {
+        starts.iter().map(|&start| PlacedObject { start, structure: Some(0), ..PlacedObject::default() }).collect()
+    }
+
     #[test]
     fn visits_are_of_one_element() {
         // {a b c d} of 8 bytes each: a and b of each element in turn, then all of c.
@@ -286,8 +312,8 @@ mod tests {
             objects: vec![Some(ObjectStructure { structure: 0, filled: Filled::Array, skipped: 0 })],
             ..Structured::default()
         };
-        let starts = [0x1000];
-        let mut visiting = Visiting::new(&structured, &starts);
+        let objects = placed(&[0x1000]);
+        let mut visiting = Visiting::new(&structured, &objects);
         let load = |address, bytes| Access { address, key: 0, bytes, thread: 0, kind: AccessKind::Load };
         for element in 0..10 {
             visiting.take(&[load(0x1000 + 32 * element, 8), load(0x1008 + 32 * element, 8)]);
@@ -297,8 +323,8 @@ mod tests {
         }
         // A copy of all says nothing; one of two elements does.
         visiting.take(&[load(0x1000, 32 * 20), load(0x1000 + 19 * 32, 64)]);
-        let (visits, accesses) = visiting.finish();
-        assert_eq!(accesses, 32);
+        let Visited { visits, unstructured, accesses } = visiting.finish();
+        assert_eq!((unstructured, accesses), (Vec::new(), 32));
         let visits = &visits[0];
         assert_eq!(visits.most_frequent(9), [(0b11, 10), (0b100, 10), (0b1111, 2)]);
         assert_eq!((visits.count(), visits.accesses, visits.in_arrays, visits.most_elements), (22, 32, 32, 21));
@@ -325,10 +351,11 @@ mod tests {
             ..Structured::default()
         };
         let access = |thread, kind| Access { address: 0x1000 + u64::from(thread) * 8, key: 0, bytes: 8, thread, kind };
+        let objects = placed(&[0x1000]);
         let is_shared = |accesses: &[Access]| {
-            let mut visiting = Visiting::new(&structured, &[0x1000]);
+            let mut visiting = Visiting::new(&structured, &objects);
             visiting.take(accesses);
-            visiting.finish().0[0].is_shared()
+            visiting.finish().visits[0].is_shared()
         };
         assert!(is_shared(&[access(0, AccessKind::Load), access(1, AccessKind::Modify)]));
         assert!(!is_shared(&[access(0, AccessKind::Load), access(1, AccessKind::Load)]));
@@ -344,8 +371,8 @@ mod tests {
             objects: vec![column(1), column(0), column(2)],
             ..Structured::default()
         };
-        let starts = [0x20_000, 0x10_000, 0x30_000];
-        let mut visiting = Visiting::new(&structured, &starts);
+        let objects = placed(&[0x20_000, 0x10_000, 0x30_000]);
+        let mut visiting = Visiting::new(&structured, &objects);
         let load = |address, key, bytes| Access { address, key, bytes, thread: 0, kind: AccessKind::Load };
         for element in 0..10 {
             visiting.take(&[load(0x10_000 + 8 * element, 1, 8), load(0x20_000 + 8 * element, 0, 8)]);
@@ -353,7 +380,7 @@ mod tests {
         for element in 0..10 {
             visiting.take(&[load(0x30_000 + 4 * element, 2, 4)]);
         }
-        let visits = &visiting.finish().0[0];
+        let visits = &visiting.finish().visits[0];
         // The last ones of x and y are still open when id is loaded.
         assert_eq!(visits.most_frequent(9), [(0b011, 10), (0b100, 10)]);
         assert_eq!((visits.in_arrays, visits.most_elements), (30, 10));
@@ -367,10 +394,10 @@ mod tests {
             objects: vec![Some(ObjectStructure { structure: 0, filled: Filled::One, skipped: 0 }); 2],
             ..Structured::default()
         };
-        let starts = [0x1000, 0x2000];
-        let mut visiting = Visiting::new(&structured, &starts);
+        let objects = placed(&[0x1000, 0x2000]);
+        let mut visiting = Visiting::new(&structured, &objects);
         let load = |address, key| Access { address, key, bytes: 8, thread: 0, kind: AccessKind::Load };
         visiting.take(&[load(0x1000, 0), load(0x2000, 1), load(0x1008, 0), load(0x2008, 1)]);
-        assert_eq!(visiting.finish().0[0].most_frequent(9), [(0b11, 2)]);
+        assert_eq!(visiting.finish().visits[0].most_frequent(9), [(0b11, 2)]);
     }
 }

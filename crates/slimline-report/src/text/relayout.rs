@@ -20,6 +20,11 @@ use crate::source::seen_from;
 
 /// Lines that are named.
 const MOST_LINES: usize = 12;
+/// Memory of no structure that is told by itself: so many at most, of this part of the time.
+const MOST_UNSTRUCTURED: usize = 5;
+const LEAST_UNSTRUCTURED: f64 = 0.03;
+/// What takes less is by rounding.
+const LEAST_TOLD: f64 = 1e-9;
 /// Columns of the parts of a layout.
 const PARTS_COLUMNS: usize = 52;
 
@@ -66,7 +71,7 @@ pub fn relayout(out: &mut impl Write, report: &RelayoutReport, here: &Path) -> f
     for of in other_loops {
         fold(out, &loops::left_alone(of, here), 2, 4)?;
     }
-    for (share, what, why) in unnamed(report) {
+    for (share, what, why) in unnamed(report, |at| seen_from(here, at)) {
         fold(out, &format!("{what} ({} of the time): {why}.", percent(share)), 2, 4)?;
     }
     if let Some(together) = report.together.filter(|_| changes.len() > 1) {
@@ -148,13 +153,33 @@ pub(crate) fn method(report: &RelayoutReport) -> String {
     format!("{METHOD}{}", if report.loops.is_empty() { "" } else { METHOD_OF_LOOPS })
 }
 
-/// What has no row of its own: its share of the time, what it is, why.
-pub(crate) fn unnamed(report: &RelayoutReport) -> impl Iterator<Item = (f64, &'static str, &'static str)> {
-    let all = [
-        (report.other_share, "Other structures", "each takes little, or there are four that take more"),
-        (report.unknown_share, "Other memory", "of which structure it is is not known, or it is of none"),
-    ];
-    all.into_iter().filter(|(share, ..)| *share > 0.0)
+/// What has no row of its own: its share of the time, what it is, why; places as they are to be shown.
+pub(crate) fn unnamed(report: &RelayoutReport, shown: impl Fn(&str) -> String) -> Vec<(f64, String, String)> {
+    let other = "each takes little, or there are four that take more";
+    let mut all = vec![(report.other_share, "Other structures".to_owned(), other.to_owned())];
+    let told = report.unstructured.iter().take(MOST_UNSTRUCTURED).filter(|of| of.share >= LEAST_UNSTRUCTURED);
+    for of in told.clone() {
+        let place = of.allocated_at.as_deref().map(|at| plain(&shown(at)));
+        let place = place.or_else(|| of.allocated_in.as_deref().map(plain));
+        let (what, why) = match (&of.data, &place) {
+            (Some(data), Some(place)) => (format!("{} allocated at {place}", plain(data)), "of no structure"),
+            (Some(data), None) => (plain(data), "of no structure"),
+            (None, Some(place)) => {
+                // What allocates it has no line either.
+                let without = "no debug information tells what it is";
+                let why = if of.allocated_at.is_none() { without } else { "of which structure is not known" };
+                (format!("Memory allocated at {place}"), why)
+            }
+            (None, None) => ("Memory without a name".to_owned(), "of which structure is not known"),
+        };
+        let size = format!("{}, {} in all; {why}", plural(of.objects, "object"), bytes(of.object_bytes));
+        all.push((of.share, what, size));
+    }
+    let rest = report.unknown_share - told.map(|of| of.share).sum::<f64>();
+    let rest_is = "stacks, what nobody saw allocated, and what takes less";
+    all.push((rest, "Other memory".to_owned(), rest_is.to_owned()));
+    all.retain(|(share, ..)| *share > LEAST_TOLD);
+    all
 }
 
 /// What of it the program's sources are patched for, and how the patch is applied.
@@ -299,7 +324,7 @@ pub(crate) fn layout_words(row: &TriedRow) -> [String; 3] {
 pub(crate) mod tests {
     use super::super::a_run;
     use super::*;
-    use crate::relayout::{Caution, FieldRow, PatchedRow, PatternRow, RELAYOUT_SCHEMA};
+    use crate::relayout::{Caution, FieldRow, PatchedRow, PatternRow, RELAYOUT_SCHEMA, UnstructuredRow};
     use crate::view::{Affinity, NewLayout, PlacedField};
 
     pub(crate) fn predicted_row(time_ratio: f64) -> PredictedRow {
@@ -371,6 +396,17 @@ pub(crate) mod tests {
         StructureRow { advice: Some(advice), reason: None, tried: vec![hot_cold, split], ..structure(name, share) }
     }
 
+    fn unstructured(data: Option<&str>, allocated_at: Option<&str>, share: f64) -> UnstructuredRow {
+        UnstructuredRow {
+            data: data.map(str::to_owned),
+            allocated_at: allocated_at.map(str::to_owned),
+            allocated_in: allocated_at.map(|_| "grow".to_owned()),
+            share,
+            objects: 3,
+            object_bytes: 3072,
+        }
+    }
+
     fn report(structures: Vec<StructureRow>, together: Option<PredictedRow>) -> RelayoutReport {
         RelayoutReport {
             schema: RELAYOUT_SCHEMA,
@@ -381,6 +417,11 @@ pub(crate) mod tests {
             last_level: Some(LastLevel { name: "L3".to_owned(), bytes: 32 << 20, accessed_bytes: None }),
             other_share: 0.0,
             unknown_share: 1.0 - structures.iter().map(|of| of.share).sum::<f64>().min(1.0),
+            unstructured: vec![
+                unstructured(Some("array scores"), None, 0.0625),
+                unstructured(None, Some("/src/sky.c:90"), 0.03125),
+                unstructured(None, None, 0.0078125),
+            ],
             structures,
             loops: Vec::new(),
             together,

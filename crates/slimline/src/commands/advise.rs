@@ -42,6 +42,12 @@ pub(crate) fn run(options: &cli::Advise) -> anyhow::Result<u8> {
         show_found((options.format, ReportPlace::Output), found, || report.json(), text)?;
         return Ok(0);
     }
+    if !directory.exists() {
+        bail!(
+            "{}: no such session or trace (record one with: slimline record -- COMMAND, or write one with: slimline trace -o DIR -- COMMAND)",
+            directory.display()
+        );
+    }
     if options.patch.is_some() {
         bail!("--patch goes with a trace (of `slimline trace -o`): {} is none", directory.display());
     }
