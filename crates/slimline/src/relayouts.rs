@@ -169,7 +169,7 @@ fn objects_of(structured: &Structured, (objects, origins): (&[Object], &[ObjectO
     for (of, object) in of_it {
         found.count += 1;
         found.otherwise += u64::from(of.filled == Filled::Otherwise);
-        let is_static = origins.get(object.origin as usize).is_some_and(|origin| origin.is_static);
+        let is_static = origins.get(object.origin as usize).is_some_and(|origin| origin.variable.is_some());
         found.apart += u64::from(is_static || of.filled != Filled::One);
     }
     found

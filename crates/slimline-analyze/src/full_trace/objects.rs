@@ -59,8 +59,8 @@ pub struct ObjectOrigin {
     pub type_name: String,
     /// By an allocator of the program's own, which is traced: not the C library's, nor what takes its place.
     pub is_of_own_allocator: bool,
-    /// No block of the heap.
-    pub is_static: bool,
+    /// The static variable; none of blocks of the heap.
+    pub variable: Option<String>,
 }
 
 /// Whether an allocator is of the C library, or C++'s or Rust's operators, which ask that for memory.
@@ -393,7 +393,7 @@ impl ObjectAccesses {
                 type_name: module.name(site.structure).to_owned(),
                 is_of_own_allocator: self.blocks.is_of_own_allocator(group)
                     && !is_of_c_library(module.name(site.detail)),
-                is_static: site.kind == SiteKind::Static,
+                variable: (site.kind == SiteKind::Static).then(|| module.name(site.variable).to_owned()),
             };
             origins.resize(origins.len().max(group as usize + 1), ObjectOrigin::default());
             origins[group as usize] = origin;

@@ -21,7 +21,7 @@ pub fn allocating_cycles(
 ) -> f64 {
     let of_object = |(number, object): (usize, &Object)| {
         let origin = &origins[object.origin as usize];
-        if origin.is_static || origin.is_of_own_allocator || object.index.is_some_and(|index| index > 0) {
+        if origin.variable.is_some() || origin.is_of_own_allocator || object.index.is_some_and(|index| index > 0) {
             return 0.0;
         }
         let structure = structured.objects.get(number).copied().flatten().map(|of| of.structure);
@@ -68,7 +68,7 @@ mod tests {
         };
         let origins = [
             ObjectOrigin::default(),
-            ObjectOrigin { is_static: true, ..ObjectOrigin::default() },
+            ObjectOrigin { variable: Some("table".to_owned()), ..ObjectOrigin::default() },
             ObjectOrigin { is_of_own_allocator: true, ..ObjectOrigin::default() },
         ];
         let cycles = |chosen| allocating_cycles(&objects, &origins, &structured, &[chosen]);

@@ -21,10 +21,10 @@ OWN void take(int bytes) { kept = malloc(bytes); if (!kept) abort(); touched++; 
 "#;
 
 /// Who called for the blocks of `take`, by their bytes: of a path the sum.
-fn callers(language: Language, source: &str, level: &str) -> BTreeMap<u64, String> {
+fn callers(language: Language, source: &str, options: &[&str]) -> BTreeMap<u64, String> {
     let scratch = tempfile::tempdir().unwrap();
     fs::write(scratch.path().join("slimline.h"), HEADER).unwrap();
-    let program = compiled_as(&scratch, language, &format!("{TAKE}{source}"), &[level]);
+    let program = compiled_as(&scratch, language, &format!("{TAKE}{source}"), options);
     let directory = scratch.path().join("run.trace");
     let live = slimline()
         .args(["trace", "--live", "--report", "-", "--callers", "--format", "json", "--"])
@@ -50,7 +50,8 @@ fn by_bytes(report: &Value) -> BTreeMap<u64, String> {
 
 fn check(language: Language, source: &str, expected: &[(u64, &str)]) {
     for level in ["-O2", "-O0"] {
-        let found = callers(language, source, level);
+        let standard = if language == Language::CPlusPlus { "-std=c++20" } else { "-std=gnu17" };
+        let found = callers(language, source, &[level, standard]);
         let found: Vec<(u64, &str)> = found.iter().map(|(bytes, path)| (*bytes, path.as_str())).collect();
         assert_eq!(found, expected, "{level}");
     }
@@ -154,6 +155,50 @@ int main(void) { switches(); take(4096); return 0; }
     // What began on the other stack before it was left nobody knows any more.
     let expected = [(16, "other_stack < switches < main"), (32, "(unknown)"), (192, "switches < main"), (4096, "main")];
     check(Language::C, SOURCE, &expected);
+}
+
+#[test]
+fn in_coroutines() {
+    const SOURCE: &str = r#"
+#include <coroutine>
+struct task {
+    struct promise_type {
+        task get_return_object() { return {std::coroutine_handle<promise_type>::from_promise(*this)}; }
+        std::suspend_never initial_suspend() noexcept { return {}; }
+        std::suspend_always final_suspend() noexcept { return {}; }
+        void return_void() {}
+        __attribute__((noinline)) void unhandled_exception() { take(64); touched++; }
+    };
+    std::coroutine_handle<promise_type> handle;
+};
+OWN task steps(int n) {
+    touched++;
+    take(16);
+    co_await std::suspend_always{};
+    take(32);
+    for (int i = 0; i < n; i++) { co_await std::suspend_always{}; touched++; }
+    take(128);
+    throw n;
+}
+OWN void goes_on(task &of) { touched++; of.handle.resume(); touched++; }
+OWN void runs(void) {
+    task one = steps(1), other = steps(0);
+    goes_on(one); goes_on(other); goes_on(one);
+    take(256);
+    one.handle.destroy(); other.handle.destroy();
+    touched++;
+}
+int main() { runs(); take(4096); return 0; }
+"#;
+    // Up to where it waits first its caller runs it, from there on who lets it go on.
+    let expected = [
+        (32, "steps < runs < main"),
+        (128, "task::promise_type::unhandled_exception < steps < goes_on < runs < main"),
+        (256, "runs < main"),
+        (320, "steps < goes_on < runs < main"),
+        (4096, "main"),
+    ];
+    check(Language::CPlusPlus, SOURCE, &expected);
 }
 
 #[test]
