@@ -388,7 +388,7 @@ impl Measured<'_> {
             return Some(Withheld::Others(part));
         }
         let in_order = self.followed.get(number).and_then(Option::as_ref);
-        // What is followed has none that is certain.
+        // Following sees all of them.
         let own = if in_order.is_some() { None } else { dependence::across(nest, self.extents) };
         let others = in_order.unwrap_or(&measured.others);
         if let Some(found) = own.or_else(|| dependence::with_others(nest, others, self.extents)) {
@@ -854,7 +854,7 @@ mod tests {
             dependence::across(&nest, &extents)
         };
         assert_eq!(across(&streams[..2]), None);
-        assert_eq!(across(&streams), Some(Dependence { store: 1, other: 2, is_certain: true }));
+        assert_eq!(across(&streams), Some(Dependence { store: 1, other: 2, is_certain: false }));
     }
 
     #[test]

@@ -59,7 +59,7 @@ pub fn unstructured(
         found.objects += 1;
         found.bytes += object.bytes;
     }
-    let mut found: Vec<Unstructured> = of_number.into_values().collect();
+    let mut found: Vec<Unstructured> = of_number.into_values().filter(|of| of.share > 0.0).collect();
     found.sort_by(|a, b| b.share.total_cmp(&a.share));
     found
 }

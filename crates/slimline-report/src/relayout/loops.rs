@@ -251,7 +251,7 @@ impl LoopFacts<'_> {
         if source.pair.as_ref().is_some_and(|pair| pair.has_calls) {
             cautions.push("functions or macros are called in them: what these do must not need the order of steps, nor end the loops".to_owned());
         }
-        if source.pair.is_none() {
+        if source.pair.as_ref().is_none_or(|pair| pair.reach.is_empty()) {
             cautions.push("how they are written is not known: they must run to their ends, without a break or a return, and no step may need what the one before leaves".to_owned());
         }
         if !sums.is_empty() {
@@ -308,6 +308,9 @@ impl LoopFacts<'_> {
             )),
             (Some(Withheld::Beside), _) => but("another loop runs in the outer one: part them first".to_owned()),
             (Some(Withheld::Unseen), _) => but("so much else runs in them that not all of it was looked at".to_owned()),
+            (Some(Withheld::Written(Bound::Leaves(word @ ("while" | "do")))), _) => {
+                but(format!("a loop of another kind is in them ({word}), and how that goes on is not read"))
+            }
             (Some(Withheld::Written(Bound::Leaves(word))), _) => {
                 but(format!("they may end early, or leave steps out ({word}), and other steps would be left out then"))
             }

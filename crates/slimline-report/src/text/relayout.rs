@@ -59,8 +59,8 @@ pub fn relayout(out: &mut impl Write, report: &RelayoutReport, here: &Path) -> f
             loops::one(out, (of, advice), here)?;
         }
     }
-    let rest: f64 = report.other_share + report.unknown_share;
-    if !others.is_empty() || !other_loops.is_empty() || rest > 0.0 {
+    let unnamed = unnamed(report, |at| seen_from(here, at));
+    if !others.is_empty() || !other_loops.is_empty() || !unnamed.is_empty() {
         heading(out, "LEAVE ALONE")?;
     }
     for of in others {
@@ -71,7 +71,7 @@ pub fn relayout(out: &mut impl Write, report: &RelayoutReport, here: &Path) -> f
     for of in other_loops {
         fold(out, &loops::left_alone(of, here), 2, 4)?;
     }
-    for (share, what, why) in unnamed(report, |at| seen_from(here, at)) {
+    for (share, what, why) in unnamed {
         fold(out, &format!("{what} ({} of the time): {why}.", percent(share)), 2, 4)?;
     }
     if let Some(together) = report.together.filter(|_| changes.len() > 1) {

@@ -347,7 +347,8 @@ fn what_is_used_as_a_whole_is_left_alone() {
 fn what_is_wrong_is_one_line() {
     let directory = traced(BODIES);
     let run = |arguments: &[&str]| failed(directory.path(), &[&["advise"], arguments].concat());
-    assert!(run(&["missing", "--machine", "host"]).contains("--machine goes with a trace"));
+    assert!(run(&["missing", "--machine", "host"]).contains("missing: no such session or trace"));
+    assert!(run(&[".", "--machine", "host"]).contains("--machine goes with a trace"));
     assert!(run(&["run.trace", "--verbose"]).contains("--verbose goes with a session"));
     assert!(
         run(&["run.trace", "--machine", "nowhere"]).contains("--machine nowhere: neither host, measured, valgrind")

@@ -103,6 +103,22 @@ fn what_goes_both_ways_is_tiled() {
     assert!(page.contains("Tile the loops of gone_through") && page.contains("Loops in that order"), "{page}");
 }
 
+#[test]
+fn matrices_are_told_by_their_names() {
+    let directory = traced_so(&MATRICES.replace("LOOPS", TRANSPOSED), &[]);
+    fs::write(directory.path().join("small.toml"), MACHINE).unwrap();
+    let report = report_of(directory.path(), &[&["advise"], &TRACE[..]].concat());
+    let rows = report["unstructured"].as_array().unwrap();
+    let mut names: Vec<&str> = rows.iter().map(|row| row["data"].as_str().unwrap()).collect();
+    names.sort_unstable();
+    assert_eq!(names, ["from", "to"], "{rows:?}");
+    assert!(rows.iter().all(|row| row["object_bytes"] == 256 * 264 * 8 && row["allocated_at"].is_null()), "{rows:?}");
+    // Stacks take next to nothing.
+    let told: f64 = rows.iter().map(|row| row["share"].as_f64().unwrap()).sum();
+    let rest = report["unknown_share"].as_f64().unwrap() - told;
+    assert!((-1e-9..0.01).contains(&rest), "{report}");
+}
+
 /// As it is compiled by itself, in vectors and unrolled.
 #[test]
 fn optimized_loops_are_seen_as_they_were_written() {

@@ -46,10 +46,12 @@ struct Accessing {
     keys: Vec<u32>,
     steps: Steps,
     is_known: bool,
+    /// A register may have it: it is no access.
+    is_guess: bool,
 }
 
 /// Instructions once around the inner loop that load what those begin with which the other instruction goes on with from there: a compiler keeps in registers what a step
-/// accessed for the next ones that load it, as `a[k - 1][j]` beside `a[k][j]`, so that only the first load of them is to be seen.
+/// accessed for the next ones that load it, as `a[k - 1][j]` beside `a[k][j]`, so that only the first load of them is to be seen. It may be of something else, too.
 fn kept_in_registers(nest: &Nest) -> impl Iterator<Item = (&NestStream, &NestStream)> {
     let firsts = nest.streams.iter().filter(|of| of.stream.turn.is_once_around() && !of.stream.kind.stores());
     let goes_on = |first: &NestStream, rest: &NestStream| {
@@ -74,19 +76,23 @@ pub(super) fn across(nest: &Nest, extents: &[Range<u64>]) -> Option<Dependence> 
         keys: of.keys.clone(),
         steps: of.steps,
         is_known: is_known(of),
+        is_guess: false,
     });
     let kept = kept_in_registers(nest).map(|(first, rest)| Accessing {
         stream: Stream { start: first.stream.start, kind: first.stream.kind, ..rest.stream },
         keys: [&first.keys[..], &rest.keys].concat(),
         steps: rest.steps,
-        is_known: is_known(first) && is_known(rest),
+        is_known: false,
+        is_guess: true,
     });
     let all: Vec<Accessing> = own.chain(kept).collect();
     for store in all.iter().filter(|of| of.stream.kind.stores()) {
         for other in all.iter().filter(|other| overlap(extents, &store.keys, &other.keys)) {
             let is_uniform = strides(&store.stream) == strides(&other.stream) && store.steps == other.steps;
             let is_certain = is_uniform && store.is_known && other.is_known;
-            if !is_certain || is_crossed(&store.stream, &other.stream, nest.most) {
+            // What may be there is no reason but where it would be crossed.
+            let is_doubt = !is_certain && !(is_uniform && (store.is_guess || other.is_guess));
+            if is_doubt || is_crossed(&store.stream, &other.stream, nest.most) {
                 return Some(Dependence { store: store.keys[0], other: other.keys[0], is_certain });
             }
         }

@@ -17,6 +17,8 @@ use super::others::{Between, OtherKey, Others};
 
 /// Places in memory of all nests, at most: some hundred bytes each.
 const MOST_PLACES: usize = 1 << 21;
+/// Places of one access, at most.
+const MOST_PLACES_EACH: u32 = 64;
 /// Accesses of a time around that some instructions have begun and others have not that are kept.
 const MOST_PENDING: usize = 4096;
 /// Passes of fewer times around the outer loop may be of a loop farther out.
@@ -151,10 +153,11 @@ impl FollowedNest {
         };
         let all: Vec<FollowedStream> = streams.map(followed).collect();
         let least = all.iter().map(|of| of.stream.bytes).min().unwrap_or(1).max(1);
-        // What stays where it is begins again unseen.
-        let is_given_up = all
-            .iter()
-            .any(|of| of.standing == Standing::Inside && (of.stream.inner_bytes, of.stream.outer_bytes) == (0, 0));
+        // What stays where it is begins again unseen; what is large has many places each time.
+        let is_given_up = all.iter().any(|of| {
+            let stays = (of.stream.inner_bytes, of.stream.outer_bytes) == (0, 0);
+            of.standing == Standing::Inside && stays || of.stream.bytes / least > MOST_PLACES_EACH
+        });
         Self {
             all,
             begun: 0,
@@ -248,11 +251,9 @@ impl FollowedNest {
                 self.inside().filter(move |of| (of.stream.outer_bytes != 0) == is_moving).map(|of| !goes_on(of))
             };
             let (has_moved, has_other) = (ends(true).any(|ends| ends), ends(false).any(|ends| ends));
-            let is_end = match has_moved {
-                true => ends(true).all(|ends| ends) || has_other,
-                // Rows are without gaps.
-                false => has_other && self.is_row_end(),
-            };
+            let has_ended = has_moved && ends(true).all(|ends| ends);
+            // Where some of what moves goes on, rows are without gaps.
+            let is_end = has_ended || has_other && self.is_row_end();
             self.is_given_up |= !is_pass && !is_end;
         }
         self.begun += 1;
@@ -297,13 +298,18 @@ impl FollowedNest {
         self.steps = first;
     }
 
-    /// Whether a pass may end where all that moves goes on: nothing says that what does not move is of another array from here on, as `rows[j][k]` is, whose pointer is loaded
-    /// there; and all such passes are as long.
+    /// Whether a pass may end where some of what moves goes on: nothing says that the rest is of another array from here on, as `rows[j][k]` is, whose pointer is loaded
+    /// there or in each step; and all such passes are as long.
     fn is_row_end(&mut self) -> bool {
         let place = |of: &FollowedStream| (of.stream.start, of.stream.outer_bytes);
         let is_stored_back =
             |load: &FollowedStream| self.all.iter().any(|of| of.stream.kind.stores() && place(of) == place(load));
-        let mut loads = self.all.iter().filter(|of| of.standing == Standing::Before && !of.stream.kind.stores());
+        let is_once_around = |of: &&FollowedStream| match of.standing {
+            Standing::Before => true,
+            Standing::Inside => of.stream.inner_bytes == 0,
+            Standing::Behind => false,
+        };
+        let mut loads = self.all.iter().filter(is_once_around).filter(|of| !of.stream.kind.stores());
         let are_own = self.between.is_empty() && self.others.is_empty() && loads.all(is_stored_back);
         are_own && *self.row.get_or_insert(self.around) == self.around
     }
@@ -502,7 +508,7 @@ mod tests {
         fn is_in_order_where(&self, outer: [i64; 3], moved: impl Fn(&Done) -> i64) -> bool {
             let kind = |of: &Instruction| if of.is_store { AccessKind::Store } else { AccessKind::Load };
             let stream = |of: &Instruction| Stream {
-                start: 0,
+                start: ((1 << 20) + of.first * 8).cast_unsigned(),
                 inner_bytes: if of.standing == Standing::Inside { of.by[2] * 8 } else { 0 },
                 outer_bytes: of.by.iter().zip(outer).map(|(by, count)| by * count * 8).sum(),
                 bytes: 8,
@@ -647,11 +653,24 @@ mod tests {
         // `c[k + 1][j] = a[k][j] + rows[j][k]`, of whose rows some are one array, and the others are what is stored.
         let (c, by_pointers) = (1000, [load(5000, [0, 0, 1]), load(6000, [0, 1, 0])]);
         let pointers = Instruction { standing: Standing::Before, ..by_pointers[1] };
-        let rows = [copied[0], by_pointers[0], pointers, store(c + ROW, [0, 1, ROW])];
-        let rows = Program { instructions: &rows, farther: 1, middle: &|_| 0..ROW, inner: &|_| 0..ROW };
-        let where_moved = |moved: fn(&Done) -> i64| rows.is_in_order_where(BY_THE_MIDDLE_ONE, moved);
+        let where_moved = |instructions: &[Instruction], moved: fn(&Done) -> i64| {
+            let rows = Program { instructions, farther: 1, middle: &|_| 0..ROW, inner: &|_| 0..8 };
+            [rows.is_in_order_where(BY_THE_MIDDLE_ONE, |_| 0), rows.is_in_order_where(BY_THE_MIDDLE_ONE, moved)]
+        };
         let moved = |done: &Done| if done.at == 1 && done.counts[1] > 7 { 1000 + 5 * ROW - 5000 } else { 0 };
-        assert_eq!([where_moved(|_| 0), where_moved(moved)], [true, false]);
+        let stored = store(c + ROW, [0, 1, ROW]);
+        // Pointers are loaded once for all steps, or in each.
+        for pointers in [pointers, by_pointers[1]] {
+            assert_eq!(where_moved(&[copied[0], by_pointers[0], pointers, stored], moved), [true, false]);
+        }
+        // `c[k + 1][j] = rows[j][k] * others[j][k]`: rows one behind the other are another array's, too, and so are those that were one.
+        let moved = |done: &Done| match (done.at, done.counts[1] > 7) {
+            (1, true) => 1000 - 5000 - 4 * ROW,
+            (2, true) => 100,
+            _ => 0,
+        };
+        let two = [stored, load(5000, [0, ROW, 1]), load(7000, [0, 0, 1]), pointers];
+        assert_eq!(where_moved(&two, moved), [true, false]);
     }
 
     fn an_instruction() -> impl Strategy<Value = Instruction> {

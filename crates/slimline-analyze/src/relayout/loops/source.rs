@@ -70,7 +70,7 @@ pub fn around(source: &str, line: u32) -> Option<LoopPair> {
     let is_on_line = |variable: &str| words(&code[start..end]).any(|word| word == variable);
     let is_told =
         |head: &String| !head.contains('\n') && beginning(head).is_some_and(|(_, variable, _)| is_on_line(variable));
-    // Else the place is told by something else than these: what binds steps is read, and nothing else is told.
+    // Else the place is told by something else than these: what binds steps is read, and their heads are all that is told.
     let is_told = heads.iter().all(is_told);
     let names_farther = |of: &&ForLoop| match beginning(&code[of.head.clone()]) {
         Some((_, variable, _)) => is_on_line(variable),
@@ -104,14 +104,14 @@ pub fn around(source: &str, line: u32) -> Option<LoopPair> {
     let read_loops: Vec<&ForLoop> = loops.iter().copied().filter(|of| all_of.head.start <= of.head.start).collect();
     // Each loop around the line carries on what its own steps leave, and what heads change beside what they count.
     let carried = || {
-        let by_head = |head: &str| carried::beside(head, beginning(head)?.1);
+        let by_head = |head: &str| carried::beside(head, beginning(head)?.1, variables);
         let by_body =
             |of: &ForLoop| carried::of(&steps[of.head.end..of.end], &steps[inner.head.end..inner.end], variables);
         read_loops.iter().find_map(|of| by_head(&code[of.head.clone()]).or_else(|| by_body(of)))
     };
     Some(LoopPair {
         lines: (outermost.is_none() && is_told).then(|| [line_at(outer.head.start), line_at(inner.head.start)]),
-        is_perfect,
+        is_perfect: is_perfect || !is_told,
         reach: if is_told { line_at(all_of.head.start)..line_at(all_of.end.saturating_sub(1)) + 1 } else { 0..0 },
         counted: (is_told && counted::is_counted((&code, &steps), &read_loops, body.clone()))
             .then(|| line_at(inner.head.start)..line_at(inner.end.saturating_sub(1)) + 1),
@@ -125,8 +125,8 @@ pub fn around(source: &str, line: u32) -> Option<LoopPair> {
             .map(Bound::Leaves)
             .or_else(|| carried().map(Bound::Carried))
             .or_else(|| wrapped(&steps[body.clone()]).map(Bound::Wraps)),
-        has_calls: has_calls(&steps[body.clone()]),
-        has_calls_inside: has_calls(&steps[inner.head.end..inner.end]),
+        has_calls: is_told && has_calls(&steps[body.clone()]),
+        has_calls_inside: is_told && has_calls(&steps[inner.head.end..inner.end]),
         tiles: variables.map(|variable| tile_variable(variable, &code)),
         heads,
     })
@@ -135,9 +135,10 @@ pub fn around(source: &str, line: u32) -> Option<LoopPair> {
 /// An index that does not only go on by what loops count: `[j % 16]`, `[i >> 1]`, or `[c]` where `c = j % 16;`.
 fn wrapped(code: &str) -> Option<String> {
     let mut indexes = code.match_indices('[').filter_map(|(at, _)| Some(code[at + 1..].split_once(']')?.0.trim()));
-    let is_wrapping = |text: &str| text.contains(|at: char| "%&/>|^~?".contains(at));
-    let wraps =
-        |index: &&str| is_wrapping(index) || words(index).any(|word| carried::values_of(code, word).any(is_wrapping));
+    let is_wrapping = |text: &str| text.replace("->", ".").contains(|at: char| "%&/>|^~?".contains(at));
+    let wrapping: Vec<&str> =
+        carried::values(code).filter(|(_, value)| is_wrapping(value)).map(|(variable, _)| variable).collect();
+    let wraps = |index: &&str| is_wrapping(index) || words(index).any(|word| wrapping.contains(&word));
     indexes.find(wraps).map(str::to_owned)
 }
 
@@ -550,7 +551,7 @@ double sums(int n, double *a, double *out)
         assert_eq!(bound("while (k < n) s += a[k][j][i];"), Some(Bound::Leaves("while")));
         assert_eq!(bound("h = h * 31 + row[j];"), Some(Bound::Carried("h".to_owned())));
         assert_eq!(bound("int c = j % 16; b[i][c] = b[i + 1][c] / 2;"), Some(Bound::Wraps("c".to_owned())));
-        assert_eq!(bound("int c = i * n + j; b[c] = a[j][i] / 2;"), None);
+        assert_eq!(bound("int c = m->cols * i + j; b[c] = a[j][i] / 2;"), None);
     }
 
     #[test]

@@ -253,7 +253,8 @@ fn tried(out: &mut impl Write, of: &StructureRow, advised: Option<&TriedRow>) ->
 fn left_alone(out: &mut impl Write, report: &RelayoutReport) -> fmt::Result {
     let others: Vec<&StructureRow> = report.structures.iter().filter(|of| of.advice.is_none()).collect();
     let other_loops: Vec<&LoopRow> = report.loops.iter().filter(|of| of.advice.is_none()).collect();
-    if others.is_empty() && other_loops.is_empty() && unnamed(report, str::to_owned).is_empty() {
+    let unnamed = unnamed(report, str::to_owned);
+    if others.is_empty() && other_loops.is_empty() && unnamed.is_empty() {
         return Ok(());
     }
     writeln!(out, "<h3>Leave alone</h3>")?;
@@ -279,7 +280,7 @@ fn left_alone(out: &mut impl Write, report: &RelayoutReport) -> fmt::Result {
     }
     other_loops.into_iter().try_for_each(|of| loops::left_alone(out, of))?;
     writeln!(out, "<dl class=\"alone\">")?;
-    for (share, what, why) in unnamed(report, str::to_owned) {
+    for (share, what, why) in unnamed {
         let (what, why) = (Escaped(&what), Escaped(&why));
         writeln!(out, "<div><dt>{what}, {} of the time</dt><dd>{why}</dd></div>", percent(share))?;
     }

@@ -1,19 +1,17 @@
 //! Variables that a step of a loop leaves for the next one: places that are counted up, hashes, pointers that go on.
 //!
 //! An element of an array that is changed in place is none, as its address is in the trace, but for one that both loops leave the same, which is in a register as
-//! well; nor is a sum, to which nothing is done but that something
-//! is added to it: it is the same in any order, but for how it is rounded.
+//! well; nor is a sum, to which nothing is done but that something is added to it: it is the same in any order, but for how it is rounded.
 
 use std::ops::Range;
 
 /// A variable that a loop carries on, which has `body`, of which `inner` is in the innermost loop, where the two innermost loops count these. Both without comments, literals and heads of
 /// loops.
 pub(super) fn of(body: &str, inner: &str, counts: [&str; 2]) -> Option<String> {
-    let [all, in_inner] = [body, inner].map(|code| {
-        let mut changes = changes(code);
-        changes.retain(|change| super::words(change.index).all(|word| !counts.contains(&word)));
-        changes
-    });
+    let mut all = changes(body);
+    let counting = counting(&all, counts);
+    let mut in_inner = changes(inner);
+    [&mut all, &mut in_inner].into_iter().for_each(|of| of.retain(|change| change.stays(&counting)));
     let is_carried = |change: &Change<'_>| match change.how {
         How::Counted => true,
         How::Assigned(value) => words_with_places(value).any(|(_, word)| word == change.variable),
@@ -29,14 +27,24 @@ pub(super) fn of(body: &str, inner: &str, counts: [&str; 2]) -> Option<String> {
     carried.map(|change| change.variable.to_owned())
 }
 
+/// What loops count, and variables that are set by that.
+fn counting<'a>(changes: &[Change<'a>], counts: [&'a str; 2]) -> Vec<&'a str> {
+    let mut all = counts.to_vec();
+    for change in changes.iter().filter(|change| change.index.is_empty()) {
+        if let How::Assigned(value) = change.how
+            && super::words(value).any(|word| all.contains(&word))
+        {
+            all.push(change.variable);
+        }
+    }
+    all
+}
+
 /// A variable that a loop's head changes beside its own, as in `for (…; j < m; j++, k++)`.
-pub(super) fn beside(head: &str, own: &str) -> Option<String> {
+pub(super) fn beside(head: &str, own: &str, counts: [&str; 2]) -> Option<String> {
     let step = head.rsplit(';').next().unwrap_or_default();
-    changes(step)
-        .into_iter()
-        .filter(|change| change.index.is_empty())
-        .find(|change| change.variable != own)
-        .map(|change| change.variable.to_owned())
+    let changed = changes(step).into_iter().filter(|change| change.stays(&counts));
+    changed.map(|change| change.variable).find(|variable| *variable != own).map(str::to_owned)
 }
 
 /// Variables that are changed and are no elements of something; what a pointer points to has no name.
@@ -44,11 +52,10 @@ pub(super) fn changed(code: &str) -> impl Iterator<Item = &str> {
     changes(code).into_iter().filter(|change| change.index.is_empty()).map(|change| change.variable)
 }
 
-/// What this variable is set to.
-pub(super) fn values_of<'a>(code: &'a str, variable: &str) -> impl Iterator<Item = &'a str> {
-    let of_it = move |change: &Change<'_>| change.index.is_empty() && change.variable == variable;
-    changes(code).into_iter().filter(of_it).filter_map(|change| match change.how {
-        How::Assigned(value) => Some(value),
+/// What variables are set to.
+pub(super) fn values(code: &str) -> impl Iterator<Item = (&str, &str)> {
+    changes(code).into_iter().filter(|change| change.index.is_empty()).filter_map(|change| match change.how {
+        How::Assigned(value) => Some((change.variable, value)),
         How::Counted | How::Added(_) => None,
     })
 }
@@ -95,6 +102,13 @@ struct Change<'a> {
     /// Of an element of it: `[i][j]`.
     index: &'a str,
     how: How<'a>,
+}
+
+impl Change<'_> {
+    /// Whether it is of the same place in all steps of loops that count so.
+    fn stays(&self, counting: &[&str]) -> bool {
+        super::words(self.index).all(|word| !counting.contains(&word))
+    }
 }
 
 impl Change<'_> {
@@ -180,7 +194,7 @@ fn element_before(code: &str, end: usize) -> Option<Target<'_>> {
         })?;
     }
     let Target { at, variable, .. } = target_before(code, start)?;
-    Some(Target { at, variable, index: &code[start..end] })
+    Some(Target { at, variable, index: &code[at + variable.len()..end] })
 }
 
 /// The variable or element that ends here; None where nothing ends here.
@@ -190,7 +204,7 @@ fn target_before(code: &str, end: usize) -> Option<Target<'_>> {
     match *bytes[..end].last()? {
         b']' => element_before(code, end),
         // Whatever is within.
-        b')' => Some(Target { at: end, variable: ")", index: "" }),
+        b')' => Some(Target { at: end - 1, variable: ")", index: "" }),
         last if is_of_word(last) => {
             let start = end - bytes[..end].iter().rev().take_while(|at| is_of_word(**at)).count();
             let before = code[..start].trim_end();
@@ -215,13 +229,18 @@ fn target_behind(code: &str, start: usize) -> Option<Target<'_>> {
     let length = code.as_bytes()[start..].iter().take_while(|at| is_of_word(**at) || b".->".contains(at)).count();
     let variable = &code[start..start + length];
     let behind = &code[start + length..];
-    // `++a[i][j]`, up to where something else begins.
-    let index = match behind.trim_start().starts_with('[') {
-        true => &behind[..behind.find([';', ',', '=', '}']).unwrap_or(behind.len())],
-        false => "",
-    };
+    // `++a[i][j]`
+    let mut end = 0;
+    while behind[end..].trim_start().starts_with('[') {
+        let mut depth = 0;
+        let close = behind[end..].find(|at: char| {
+            depth += i32::from(at == '[') - i32::from(at == ']');
+            at == ']' && depth == 0
+        });
+        end += close? + 1;
+    }
     // `++*p`, `++(*p)`
-    Some(Target { at: start, variable: if variable.is_empty() { "*" } else { variable }, index })
+    Some(Target { at: start, variable: if variable.is_empty() { "*" } else { variable }, index: &behind[..end] })
 }
 
 /// Identifiers and numbers, and where they stand.
@@ -258,6 +277,8 @@ mod tests {
             ("sums[k] += a[i][j]; b[i][j] = sums[k];", "sums"),
             ("state[k].x ^= a[i][j]; state[k].x *= 31;", "state"),
             ("b[i][j] = ++at[k];", "at"),
+            ("b[i][j] = ++at[0] * c[i];", "at"),
+            ("int c = m[k]; if (a[i][j] > t) last[c] = 255;", "last"),
             ("if (a[i][j] == 3) last[0] = i;", "last"),
         ] {
             assert_eq!(carried(code).as_deref(), Some(variable), "{code}");
@@ -295,6 +316,8 @@ mod tests {
             "b[i][j] = c << 3 | c >> 2;",
             "sums[k] += a[i][j];",
             "c[k][b[j]] += a[i][j]; ++at[k][i];",
+            "int c = i * n + j; if (a[j][i] > t) b[c] = 255;",
+            "p[i][j].rgb[0] = p[i][j].rgb[0] / 2;",
         ] {
             assert_eq!(carried(code), None, "{code}");
         }
