@@ -21,7 +21,7 @@ use std::collections::VecDeque;
 
 pub use self::steps::{FoundSteps, Steps};
 use crate::access::{Access, AccessKind, Consumer, Located};
-use crate::relaid::{NO_STRUCTURE, structure_key, structure_of_key};
+use crate::relaid::{NO_STRUCTURE, structure_key};
 
 /// Accesses that wait for those that come later, at most: 64 steps of a loop with a thousand accesses each.
 const MOST_WAITING: usize = 1 << 16;
@@ -254,8 +254,8 @@ impl Asked {
     fn before(&self, load: &Access, indirect: &Indirect, handed_on: &mut Vec<Access>) {
         let Self { here, indexes: [index, far_index], address, through: [one, far] } = *self;
         let of_index = indirect.stride.unsigned_abs().clamp(1, 8) as u32;
-        // What is loaded for an address alone leads nowhere else.
-        let key = structure_of_key(load.key).map_or(NO_STRUCTURE, |of| structure_key(of, false));
+        // What is loaded for an address alone leads nowhere else, and has none of the loop's instructions with it.
+        let key = NO_STRUCTURE;
         let mut add = |kind, address, bytes| handed_on.push(Access { address, key, bytes, kind, ..*load });
         let indexes = indirect.copies.first().map_or(1, |copy| copy.indexes.len());
         if indirect.steps() > 1 {
