@@ -34,6 +34,8 @@ struct Case {
     types: &'static [&'static str],
     /// Steps of a tile's sides; 0 where loops are not tiled.
     tile: u64,
+    /// Steps ahead; 0 where nothing is prefetched.
+    distance: u32,
     /// For its trace: whether values are told.
     flags: &'static str,
     arguments: &'static [&'static str],
@@ -50,6 +52,7 @@ const fn case(name: &'static str, source: &'static str, structure: &'static str)
         is_pool: false,
         types: &[],
         tile: 0,
+        distance: 0,
         flags: "-O2 -g",
         arguments: &[],
     }
@@ -136,6 +139,9 @@ const CASES: &[Case] = &[
     },
     Case { change: INTERCHANGE, ..case("columns", "advised/columns.c", "sum_columns") },
     Case { change: TILE, tile: 16, ..case("transposed", "advised/transposed.c", "transpose") },
+    Case { change: PREFETCH, distance: 16, ..case("indirect", "advised/indirect.c", "values") },
+    Case { change: PREFETCH, distance: 16, ..case("joined", "advised/joined.c", "slots") },
+    Case { change: PREFETCH, ..case("descended", "advised/descended.c", "node") },
 ];
 
 const WITH_VALUES: &str = "-O2 -g --slimline-values";
@@ -146,6 +152,8 @@ const BY_MALLOC: (&str, &str) = ("GLIBC_TUNABLES", "glibc.malloc.hugetlb=1");
 /// Of loops.
 const INTERCHANGE: &str = "interchange";
 const TILE: &str = "tile";
+/// Of loads.
+const PREFETCH: &str = "prefetch";
 
 /// What of `slimline advise TRACE --format json` is read.
 #[derive(Deserialize)]
@@ -154,6 +162,7 @@ struct Advised {
     together: Option<Predicted>,
     loops: Vec<Loops>,
     large_pages: Option<LargePages>,
+    prefetches: Prefetches,
     patch: Option<Patch>,
 }
 
@@ -199,6 +208,29 @@ struct LoopAdvice {
 struct LoopOrder {
     change: String,
     tile: Option<u64>,
+    time_ratio: f64,
+}
+
+#[derive(Deserialize)]
+struct Prefetches {
+    loads: Vec<Load>,
+}
+
+#[derive(Deserialize)]
+struct Load {
+    data: String,
+    advice: Option<LoadAdvice>,
+    tried: Vec<Distance>,
+}
+
+#[derive(Deserialize)]
+struct LoadAdvice {
+    predicted: Predicted,
+}
+
+#[derive(Deserialize)]
+struct Distance {
+    distance: u32,
     time_ratio: f64,
 }
 
@@ -316,6 +348,9 @@ impl Case {
         if [INTERCHANGE, TILE].contains(&self.change) {
             return self.predicted_of_loops(advised);
         }
+        if self.change == PREFETCH {
+            return self.predicted_of_loads(advised);
+        }
         let Some(structure) = advised.structures.iter().find(|of| of.name.ends_with(self.structure)) else {
             bail!("{}: nothing is said of {}", self.name, self.structure);
         };
@@ -326,6 +361,18 @@ impl Case {
             bail!("{}: {} of {} was not tried", self.name, self.change, self.structure);
         };
         Ok((predicted, structure.advice.as_ref().map(|of| (of.layout.change.as_str(), &of.predicted))))
+    }
+
+    /// Of what can't be prefetched nothing is predicted to be gained.
+    fn predicted_of_loads<'a>(&self, advised: &'a Advised) -> Result<(f64, Option<(&'a str, &'a Predicted)>)> {
+        let of_data = advised.prefetches.loads.iter().find(|of| of.data == self.structure);
+        let advice = of_data.and_then(|of| Some((PREFETCH, &of.advice.as_ref()?.predicted)));
+        let is_by_hand = |of: &&Distance| of.distance == self.distance;
+        match of_data.and_then(|of| of.tried.iter().find(is_by_hand)) {
+            Some(tried) => Ok((tried.time_ratio, advice)),
+            None if self.distance == 0 => Ok((1.0, advice)),
+            None => bail!("{}: nothing is said of {} steps ahead for {}", self.name, self.distance, self.structure),
+        }
     }
 
     fn predicted_of_loops<'a>(&self, advised: &'a Advised) -> Result<(f64, Option<(&'a str, &'a Predicted)>)> {

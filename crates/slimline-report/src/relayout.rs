@@ -3,6 +3,7 @@
 mod cautions;
 mod loops;
 pub(crate) mod memory_nodes;
+mod prefetches;
 mod titles;
 mod unstructured;
 
@@ -27,6 +28,9 @@ pub use self::cautions::Caution;
 use self::cautions::cautions;
 pub use self::loops::{AdvisedLoops, LoopFacts, LoopRow, LoopSource, LoopWalkRow, TriedOrderRow};
 pub use self::memory_nodes::{MemoryNodesRow, NodesAdvice, NodesDataRow, NodesTaken};
+pub use self::prefetches::{
+    AdvisedPrefetch, ChaseRow, LoadSource, PrefetchFacts, PrefetchRow, PrefetchesReport, TriedDistanceRow,
+};
 use self::titles::title;
 pub use self::unstructured::UnstructuredRow;
 use crate::full_trace::bounds;
@@ -102,6 +106,8 @@ pub struct RelayoutReport {
     pub unstructured: Vec<UnstructuredRow>,
     /// Loops that walk against the layout, those that take most of the time first.
     pub loops: Vec<LoopRow>,
+    /// Loads whose addresses come of indexes, and what prefetching them gains.
+    pub prefetches: PrefetchesReport,
     /// All layouts that are advised together; none where none is.
     pub together: Option<PredictedRow>,
     /// The program on large pages; none where the machine has none.
@@ -345,6 +351,8 @@ pub struct Facts<'a> {
     pub ties: &'a [Option<Vec<(String, Tie)>>],
     /// Loops of which other orders were tried.
     pub loops: LoopFacts<'a>,
+    /// Loads of which prefetches were tried.
+    pub prefetches: PrefetchFacts<'a>,
 }
 
 impl RelayoutReport {
@@ -372,6 +380,7 @@ impl RelayoutReport {
                 .map(|(of, ties)| row(facts, (of, ties), &replayed.before))
                 .collect(),
             loops: facts.loops.rows(&replayed.before, replayed.replayed < replayed.accesses),
+            prefetches: facts.prefetches.report(),
             together: replayed.together.map(|together| PredictedRow::of(&together, &replayed.before)),
             large_pages: replayed.large_pages.map(|taken| LargePagesRow::of(&taken, replayed)),
             memory_nodes: replayed.memory_nodes.as_ref().map(|taken| MemoryNodesRow::of(taken, facts.loops.origins)),

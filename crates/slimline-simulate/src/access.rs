@@ -48,6 +48,8 @@ pub enum AccessKind {
     Modify,
     /// Fetches an instruction. Nothing where the first level has no cache for instructions.
     Fetch,
+    /// Asks for data that is loaded later, and waits for nothing.
+    Prefetch,
 }
 
 impl AccessKind {

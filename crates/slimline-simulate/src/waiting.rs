@@ -7,15 +7,18 @@
 //!   may have been loaded in between, as some field was that holds a pointer: the way along a list or tree is one miss after the other;
 //! - a miss next to a line that was fetched before it, or as far from the one before as that was from the one before it, is a stream's, which
 //!   hardware fetches in time;
-//! - nobody waits for a store;
+//! - nobody waits for a store, nor for a prefetch;
+//! - who loads what was prefetched waits for what is left of that miss by then, by the same rules as for a miss: it is under way from when it
+//!   was asked for, by the time that the program took since;
 //! - what is not waited for is transferred while the core computes, if not wholly: [`WINDOW`] by [`WINDOW`] of what each takes the root of
 //!   the sum of squares, which is 1.4 times either where both take as long, and the longer one where they differ.
 //!
-//! A trace does not tell what is computed between accesses. So there are three programs: as is usual ([`EXPECTED`]), and the ends
+//! A trace does not tell what is computed between accesses, but for code that tells how many instructions there are for each access of a loop
+//! ([`Waiting::with_instructions`]): such an access counts for as many as have that many instructions usually. So there are three programs: as is usual ([`EXPECTED`]), and the ends
 //! between which the truth lies: one that computes much and whose misses all overlap ([`LEAST`]), and one that computes little
 //! and waits for each ([`MOST`]).
 
-use rustc_hash::FxHashSet;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::access::{Access, AccessKind, Consumer, Located, TOGETHER};
 use crate::machine::{LARGE_PAGE_BYTES, SMALL_PAGE_BYTES};
@@ -25,6 +28,8 @@ use crate::simulation::{LargePages, Outcome, Simulation};
 /// Accesses that a core has under way at a time: some hundred and fifty to five hundred instructions, of which two in five access
 /// memory.
 pub const WINDOW: u64 = 64;
+/// Instructions for each access, that one counted.
+pub const INSTRUCTIONS: f64 = 2.5;
 /// Lines that a core fetches at a time: the buffers of the first level, ten to twenty-four in cores of the last ten years.
 pub const IN_FLIGHT: f64 = 10.0;
 /// Lines of streams that come from memory at a time: at 200 cycles and 3 GHz 15 GB/s, of which a core of a server gets 12 to 25.
@@ -45,6 +50,13 @@ pub struct Assumed {
     pub work_cycles: f64,
     /// Cycles of the kernel, where memory serves a page first: half a microsecond on bare metal, more in virtual machines.
     pub fault_cycles: f64,
+}
+
+impl Assumed {
+    /// Cycles of so many accesses that hit, so many of them prefetches: around these nothing is computed but an address.
+    fn work(&self, accesses: f64, prefetches: f64) -> f64 {
+        (accesses - prefetches) * self.work_cycles + prefetches * self.work_cycles.min(EXPECTED.work_cycles)
+    }
 }
 
 /// A fault of a large page by that of a small one: it is cleared, 512 times as many bytes, for one entry to the kernel (75 to 100
@@ -77,6 +89,16 @@ impl Times {
     }
 }
 
+/// Lines of prefetches that are followed at a time: those that nobody came for by then are there.
+const MOST_ASKED: usize = 1 << 10;
+
+/// When something happens, in cycles since the program began: as expected, and if it computes little and no misses overlap.
+#[derive(Clone, Copy, Debug, Default)]
+struct At {
+    expected: f64,
+    most: f64,
+}
+
 /// What was found.
 #[derive(Debug)]
 pub struct Waited {
@@ -93,29 +115,37 @@ pub struct Waited {
 /// One thread's core.
 #[derive(Debug)]
 struct Core {
-    /// Its accesses so far.
-    accesses: u64,
+    /// Its accesses so far; one with more or fewer instructions than usual is as many as have these.
+    accesses: f64,
+    /// Those of them in this window, and which of these are prefetches.
+    of_window: f64,
+    prefetches: f64,
     /// Up to which misses are under way together.
-    together_until: u64,
+    together_until: f64,
     /// It loaded a pointer since it waited last.
     is_led: bool,
+    /// By line: when what was prefetched is there.
+    asked: FxHashMap<u64, At>,
     /// Those that are followed, and where the next one goes.
     streams: [Stream; STREAMS],
     next_stream: usize,
     /// What was transferred in this window: as expected, and if all misses overlap.
     transfer: f64,
     least_transfer: f64,
-    /// By access of this window, where times are told by key: its key, and what of both transfers is for it.
-    window: Vec<(u32, f64, f64)>,
+    /// By access of this window, where times are told by key: its key, how many it is, and what of both transfers is for it.
+    window: Vec<(u32, f64, f64, f64)>,
     times: Times,
 }
 
 impl Default for Core {
     fn default() -> Self {
         Self {
-            accesses: 0,
-            together_until: 0,
+            accesses: 0.0,
+            of_window: 0.0,
+            prefetches: 0.0,
+            together_until: 0.0,
             is_led: false,
+            asked: FxHashMap::default(),
             streams: [Stream::default(); STREAMS],
             next_stream: 0,
             transfer: 0.0,
@@ -127,25 +157,52 @@ impl Default for Core {
 }
 
 impl Core {
-    /// So many accesses since the last window ended. Of the time that work and transfers take together each access has its part by what it
-    /// adds to either.
-    fn end_window(&mut self, accesses: u64, of_keys: &mut [Times]) {
-        let work = |assumed: Assumed| accesses as f64 * assumed.work_cycles;
+    /// Ends a window. Of the time that work and transfers take together each access has its part by what it adds to either.
+    fn end_window(&mut self, of_keys: &mut [Times]) {
+        let work = |assumed: Assumed| assumed.work(self.of_window, self.prefetches);
         let ended = Times {
             expected: work(EXPECTED).hypot(self.transfer),
             least: work(LEAST).max(self.least_transfer),
             most: work(MOST),
         };
-        self.times.add(&ended);
-        let part = |assumed: Assumed, transfer: f64, all: f64| (assumed.work_cycles + transfer) / (work(assumed) + all);
-        for (key, transfer, least_transfer) in self.window.drain(..) {
+        let part = |own: f64, transfer: f64, (work, all): (f64, f64)| (own + transfer) / (work + all);
+        let (expected, least) = ((work(EXPECTED), self.transfer), (work(LEAST), self.least_transfer));
+        for (key, accesses, transfer, least_transfer) in self.window.drain(..) {
             of_keys[key as usize].add(&Times {
-                expected: ended.expected * part(EXPECTED, transfer, self.transfer),
-                least: ended.least * part(LEAST, least_transfer, self.least_transfer),
-                most: MOST.work_cycles,
+                expected: ended.expected * part(accesses * EXPECTED.work_cycles, transfer, expected),
+                least: ended.least * part(accesses * LEAST.work_cycles, least_transfer, least),
+                most: accesses * MOST.work_cycles,
             });
         }
-        (self.transfer, self.least_transfer) = (0.0, 0.0);
+        self.times.add(&ended);
+        (self.of_window, self.prefetches, self.transfer, self.least_transfer) = (0.0, 0.0, 0.0, 0.0);
+    }
+
+    /// The time before the access that it is at.
+    fn now(&self) -> At {
+        let work = |assumed: Assumed| assumed.work(self.of_window, self.prefetches);
+        At { expected: self.times.expected + work(EXPECTED).hypot(self.transfer), most: self.times.most + work(MOST) }
+    }
+
+    /// Asks for a line that takes so long.
+    fn ask(&mut self, line: u64, cycles: f64) {
+        let now = self.now();
+        if self.asked.len() >= MOST_ASKED {
+            self.asked.retain(|_, there| there.expected > now.expected || there.most > now.most);
+        }
+        if self.asked.len() < MOST_ASKED {
+            self.asked.insert(line, At { expected: now.expected + cycles, most: now.most + cycles });
+        }
+    }
+
+    /// What is left to wait for of a line that was asked for: as expected, and at most.
+    fn left(&mut self, line: u64) -> (f64, f64) {
+        if self.asked.is_empty() {
+            return (0.0, 0.0);
+        }
+        let Some(there) = self.asked.remove(&line) else { return (0.0, 0.0) };
+        let now = self.now();
+        ((there.expected - now.expected).max(0.0), (there.most - now.most).max(0.0))
     }
 
     /// Whether a miss is where a stream goes on, which it does from there. One that is near a stream gives it a stride.
@@ -200,6 +257,8 @@ pub struct Waiting {
     keys: Vec<f64>,
     /// The same of all of its time; none where nobody asked.
     of_keys: Option<Vec<Times>>,
+    /// By key: how many usual accesses one is, by its instructions; nothing where they are as usual.
+    weights: Vec<f64>,
     /// Pages that memory served; none where faults do not count.
     pages: Option<FxHashSet<u64>>,
     /// Bytes of these, and what the fault of one takes by that of a small one.
@@ -222,6 +281,7 @@ impl Waiting {
             cores: Vec::new(),
             keys: Vec::new(),
             of_keys: None,
+            weights: Vec::new(),
             pages: Some(FxHashSet::default()),
             page_bytes,
             fault,
@@ -240,6 +300,12 @@ impl Waiting {
         Self { of_keys: Some(Vec::new()), ..self }
     }
 
+    /// The same of code that tells, by key, how many instructions there are for each access.
+    #[must_use]
+    pub fn with_instructions(self, of_keys: &[f64]) -> Self {
+        Self { weights: of_keys.iter().map(|instructions| instructions / INSTRUCTIONS).collect(), ..self }
+    }
+
     /// What was found.
     pub fn finish(mut self) -> Waited {
         let faults = self.pages.as_ref().map_or(0, FxHashSet::len) as f64 * self.fault;
@@ -250,7 +316,7 @@ impl Waiting {
         };
         let mut of_keys = self.of_keys.unwrap_or_default();
         for core in &mut self.cores {
-            core.end_window(core.accesses % WINDOW, &mut of_keys);
+            core.end_window(&mut of_keys);
             times.add(&core.times);
         }
         Waited { times, of_keys, keys: self.keys, outcome: self.simulation.finish() }
@@ -264,22 +330,38 @@ impl Waiting {
             self.cores.resize_with(thread + 1, Core::default);
         }
         let core = &mut self.cores[thread];
-        core.accesses += 1;
-        let extra = cost.cycles - cost.hit_cycles;
+        let is_prefetch = access.kind == AccessKind::Prefetch;
+        let weight = if is_prefetch { 1.0 } else { self.weights.get(access.key as usize).copied().unwrap_or(1.0) };
+        core.accesses += weight;
+        let line = access.first_byte() >> self.line_shift;
+        let extra = (cost.cycles - cost.hit_cycles) as f64;
         // What it is waited for, and all that it adds to transfers: as expected, and if all misses overlap.
-        let (mut waited, mut transfer, mut least_transfer) = (0.0, 0.0, 0.0);
-        if extra > 0 {
+        let (mut waited, mut most_waited) = (extra, extra);
+        let (mut transfer, mut least_transfer) = (0.0, 0.0);
+        let mut is_in_stream = false;
+        if extra > 0.0 {
             if let Some(pages) = self.pages.as_mut().filter(|_| cost.is_from_memory) {
                 let (first, last) = access.ends();
                 pages.extend(first / self.page_bytes..=last / self.page_bytes);
             }
-            let most = extra as f64;
-            let is_in_stream = core.is_in_stream(access.first_byte(), self.line_shift);
-            let least = match (is_in_stream, cost.is_from_memory) {
-                (true, false) => most / IN_FLIGHT_OF_STREAMS,
-                (true, true) => most / IN_FLIGHT_FROM_MEMORY,
-                (false, _) => most / IN_FLIGHT,
+            is_in_stream = core.is_in_stream(access.first_byte(), self.line_shift);
+            least_transfer = match (is_in_stream, cost.is_from_memory) {
+                (true, false) => extra / IN_FLIGHT_OF_STREAMS,
+                (true, true) => extra / IN_FLIGHT_FROM_MEMORY,
+                (false, _) => extra / IN_FLIGHT,
             };
+            if is_prefetch {
+                core.ask(line, extra);
+            }
+        } else if !is_prefetch {
+            (waited, most_waited) = core.left(line);
+        }
+        if is_prefetch {
+            (waited, most_waited) = (0.0, 0.0);
+            core.prefetches += 1.0;
+        }
+        core.of_window += weight;
+        if waited > 0.0 {
             // A line that another core took comes when it is asked for: nobody knew that it was gone.
             let is_waited_for = match access.kind {
                 _ if cost.coherence > 0 => true,
@@ -289,34 +371,37 @@ impl Waiting {
             };
             if is_waited_for {
                 core.is_led = false;
-                core.together_until = core.accesses + WINDOW;
-                waited = most;
+                core.together_until = core.accesses + WINDOW as f64;
             } else {
-                transfer = least;
+                waited = 0.0;
             }
-            least_transfer = least;
+        }
+        if waited == 0.0 {
+            transfer = least_transfer;
+        }
+        if extra > 0.0 || most_waited > 0.0 {
             core.times.expected += waited;
-            core.times.most += most;
+            core.times.most += most_waited;
             core.transfer += transfer;
-            core.least_transfer += least;
+            core.least_transfer += least_transfer;
             let key = access.key as usize;
             if self.keys.len() <= key {
                 self.keys.resize(key + 1, 0.0);
             }
-            self.keys[key] += if is_waited_for { most } else { least };
+            self.keys[key] += waited + transfer;
         }
-        core.is_led |= leads_on(access.key) && access.kind != AccessKind::Store;
+        core.is_led |= leads_on(access.key) && !matches!(access.kind, AccessKind::Store | AccessKind::Prefetch);
         if let Some(of_keys) = &mut self.of_keys {
             let key = access.key as usize;
             if of_keys.len() <= key {
                 of_keys.resize(key + 1, Times::default());
             }
             of_keys[key].expected += waited;
-            of_keys[key].most += extra as f64;
-            core.window.push((access.key, transfer, least_transfer));
+            of_keys[key].most += most_waited;
+            core.window.push((access.key, weight, transfer, least_transfer));
         }
-        if core.accesses.is_multiple_of(WINDOW) {
-            core.end_window(WINDOW, self.of_keys.as_deref_mut().unwrap_or_default());
+        if core.of_window >= WINDOW as f64 {
+            core.end_window(self.of_keys.as_deref_mut().unwrap_or_default());
         }
     }
 }
@@ -435,6 +520,54 @@ mod tests {
         // Who writes pointers is not led by them, and waits for nothing.
         let written = FAR.map(|at| (at, structure_key(0, true), AccessKind::Store));
         assert_eq!(waited(&written).expected, rounded(10_f64.hypot(40.0)));
+    }
+
+    #[test]
+    fn an_access_with_more_instructions_counts_for_more() {
+        let machine = Machine::parse(
+            "name = \"m\"\ncores = 1\ncache = [{ name = \"L1\", level = 1, holds = \"data\", size = 512, line = 64, \
+             ways = 8, latency = 2 }]\nmemory = [{ name = \"m\", latency = 102 }]\n",
+        );
+        let simulation = Simulation::new(&machine.unwrap(), &Options::default()).unwrap();
+        // Key 0 has 100 instructions for each access, which are 40 usual ones; of key 1 nothing is told.
+        let mut waiting = Waiting::new(simulation).without_faults().with_instructions(&[100.0]);
+        let access = |(address, key)| Access { address, key, bytes: 8, thread: 0, kind: AccessKind::Load };
+        waiting.take(&[(FAR[0], 0), (FAR[1], 0), (FAR[2], 0), (FAR[3], 1)].map(access));
+        let times = waiting.finish().times;
+        // The third is no longer under way with the first, but the fourth is with that. A window ends behind the second.
+        let expected = 200.0 + 200_f64.hypot(10.0) + 102.5_f64.hypot(10.0);
+        assert_eq!(rounded(times.expected), rounded(expected));
+        assert_eq!((times.most, times.least), (400.0 + 121.0, 121.0 * 6.0));
+    }
+
+    #[test]
+    fn what_was_prefetched_is_waited_for_as_long_as_it_is_under_way() {
+        let [one, hit] = [(FAR[0], NO_STRUCTURE, AccessKind::Prefetch), (FAR[1], NO_STRUCTURE, AccessKind::Load)];
+        let load = (FAR[0], NO_STRUCTURE, AccessKind::Load);
+        // A line that all others hit, so many of them, and the load of what was asked for before these.
+        let after = |hits: usize| {
+            let mut all = vec![hit];
+            all.extend(std::iter::repeat_n(hit, WINDOW as usize));
+            let before = all.len();
+            all.push(one);
+            all.extend(std::iter::repeat_n(hit, hits));
+            all.push(load);
+            (waited(&all), (all.len() - before) as f64)
+        };
+        // That and the first line, by the work of 65 accesses, of which one has ended the window.
+        let (times, accesses) = after(0);
+        let work = (64.0 + accesses) * 2.5;
+        let of_window = |accesses: f64| 160.0 + ((1.0 + accesses) * 2.5_f64).hypot(10.0);
+        // The prefetch is the second of its window, and 2.5 cycles and its transfer pass before the load.
+        let passed = 5.0_f64.hypot(10.0) - 2.5;
+        assert_eq!(times.expected, rounded(100.0 + 100.0 - passed + of_window(accesses)));
+        assert!(times.expected > work + 100.0);
+        assert_eq!(times.most, 64.0 + 1.0 + accesses + 100.0 + 99.0);
+        // With work enough between nothing is waited for, but for transfers.
+        let (times, accesses) = after(45);
+        assert_eq!(times.expected, rounded(100.0 + of_window(accesses)));
+        // Nothing more is computed around a prefetch by who computes much.
+        assert_eq!(times.least, rounded(64.0 * 6.0 + accesses * 6.0 + 2.5));
     }
 
     #[test]

@@ -14,7 +14,7 @@ use slimline_analyze::relayout::loops::{
 use slimline_report::relayout::{LoopFacts, LoopSource};
 use slimline_report::simulation::{AccessTrace, file_and_line};
 use slimline_simulate::extents::Extents;
-use slimline_simulate::locality::KeyWalks;
+use slimline_simulate::locality::{KeyWalks, Walking};
 use slimline_simulate::machine::Machine;
 use slimline_simulate::waiting::Waiting;
 
@@ -28,6 +28,11 @@ const MOST_LOOPS: usize = 4;
 pub(crate) struct Walks(KeyWalks);
 
 impl Walks {
+    /// What was found, by key.
+    pub(crate) fn finish(self) -> Vec<Walking> {
+        self.0.finish()
+    }
+
     /// Who takes them in.
     pub(crate) fn taking(&mut self) -> Extents<'_> {
         Extents::handing_on(&mut self.0)
@@ -53,8 +58,8 @@ pub(crate) struct TriedLoops<'a> {
 
 impl<'a> LoopSearch<'a> {
     /// Of what a first pass told.
-    pub(crate) fn of((walks, extents): (Walks, Vec<Range<u64>>), machine: &Machine, origins: &'a Origins) -> Self {
-        let found = find(&walks.0.finish(), u64::from(machine.line_bytes()), origins);
+    pub(crate) fn of((walks, extents): (&[Walking], Vec<Range<u64>>), machine: &Machine, origins: &'a Origins) -> Self {
+        let found = find(walks, u64::from(machine.line_bytes()), origins);
         Self { found, extents, origins, sources: RefCell::default() }
     }
 

@@ -17,6 +17,7 @@ mod object_graph;
 mod object_trace;
 mod patching;
 mod pipeline;
+mod prefetches;
 mod progress;
 mod recorded;
 mod region_data;

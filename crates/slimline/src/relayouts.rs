@@ -25,10 +25,11 @@ use slimline_simulate::access::{Access, Consumer};
 use slimline_simulate::footprint::Footprint;
 use slimline_simulate::machine::{Cache, Machine};
 use slimline_simulate::page_use::{PageUse, UsedPages};
+use slimline_simulate::prefetched::Chosen;
 use slimline_simulate::relaid::{Relaid, Relayout};
 use slimline_simulate::simulation::{LargePages, MemoryPolicy, Options};
 use slimline_simulate::spread::on_threads;
-use slimline_simulate::waiting::Waiting;
+use slimline_simulate::waiting::{Waited, Waiting};
 use slimline_simulate::windows::{WINDOW, Windows};
 use slimline_trace::stream::decode::{Program, SiteId};
 use slimline_trace::stream::order::{Piece, StreamKey};
@@ -37,6 +38,7 @@ use crate::accesses::AttributedReader;
 use crate::loops::{LoopSearch, Walks};
 use crate::machines::simulation;
 use crate::object_trace::{FoundObjects, ObjectReader, Wanted};
+use crate::prefetches::{MeasuredPrefetches, PrefetchSearch};
 use crate::recorded::{Pass, Reader, RecordedTrace};
 use crate::sources::text;
 
@@ -45,9 +47,9 @@ const LEAST_SHARE: f64 = 0.03;
 /// Structures that are looked at, at most.
 const MOST_STRUCTURES: usize = 4;
 /// Accesses that each layout is tried on, at most, in windows over all of them.
-const MOST_TRIED: u64 = 1 << 24;
+pub(crate) const MOST_TRIED: u64 = 1 << 24;
 /// And those that the program as it is and what is advised are replayed on: some seconds of a run, a minute of ours.
-const MOST_REPLAYED: u64 = 1 << 27;
+pub(crate) const MOST_REPLAYED: u64 = 1 << 27;
 /// Replays that run together at most: each has a machine of its own, whose memory grows with what is accessed.
 const TOGETHER: usize = 8;
 /// And places of objects in them: 1 GiB.
@@ -66,12 +68,16 @@ pub(crate) fn search(directory: &Path, machine: (&Machine, &str), is_tried: IsTr
     let pass = trace.read(&mut [&mut reader, &mut accesses])?;
     let objects = reader.finish();
     let search = Search::of(&trace, &pass, (survey, objects), machine)?.among(is_tried);
+    let sites = accesses.sites();
     let read = accesses.finish(&trace, &pass)?;
-    let extents = walking.finish();
-    let loops = LoopSearch::of((walks, extents), machine.0, &read.origins);
+    let (extents, walks) = (walking.finish(), walks.finish());
+    let loops = LoopSearch::of((&walks, extents), machine.0, &read.origins);
+    let of_keys = (&*sites, &*walks);
+    let prefetches = PrefetchSearch::of(trace.program(), of_keys, &read.origins, AttributedAccesses::new);
+    drop(walks);
     let as_it_is = search.as_it_is()?;
     let mut visited = search.visiting(&as_it_is)?;
-    let mut measured = search.measuring(&loops)?;
+    let mut measured = search.measuring(&loops, &prefetches)?;
     let mut visiting = Search::reader(&mut visited);
     let mut measuring = measured.as_mut().map(|to| AttributedReader::new(&trace, AttributedAccesses::new(), to));
     let mut readers: Vec<&mut dyn Reader> = vec![&mut visiting];
@@ -79,7 +85,7 @@ pub(crate) fn search(directory: &Path, machine: (&Machine, &str), is_tried: IsTr
     let pass = trace.read(&mut readers)?;
     visiting.finish();
     measuring.map(|reader| reader.finish(&trace, &pass)).transpose()?;
-    search.report((visited, &as_it_is), &loops, measured)
+    search.report((visited, &as_it_is), (&loops, &prefetches), measured)
 }
 
 /// What a first pass tells of all accesses.
@@ -195,8 +201,11 @@ pub(crate) struct Search<'a> {
 /// How a second pass sees the structures visited, and what a machine waits for.
 pub(crate) type Visited<'a> = Windows<(Visiting<'a>, Relaid<'a, Waiting>)>;
 
-/// How it sees what loops take, and who uses which pages; and, of all accesses, what their steps access.
-pub(crate) type Measured = (Option<Following>, Windows<(Option<Measuring>, Option<PageUse>)>);
+/// How it sees what loops take, who uses which pages, and what loads take that may be prefetched; and, of all accesses, what steps of loops access.
+pub(crate) type Measured<'a> = (Option<Following>, Windows<InWindows<'a>>);
+
+/// What of that is seen in windows.
+type InWindows<'a> = ((Option<Measuring>, Option<PageUse>), Option<MeasuredPrefetches<'a>>);
 
 impl<'a> Search<'a> {
     /// Of what was found in a first pass, among all layouts.
@@ -266,15 +275,21 @@ impl<'a> Search<'a> {
         Ok(Windows::new(both, self.accesses, MOST_REPLAYED))
     }
 
-    /// Who measures, in a second pass, what loops take and who uses which pages; none where no loop walks against the layout and cores are near to one memory.
-    pub(crate) fn measuring(&self, loops: &LoopSearch<'_>) -> anyhow::Result<Option<Measured>> {
+    /// Who measures, in a second pass, what loops and loads take and who uses which pages; none where no loop walks against the layout, no load has an
+    /// index, and cores are near to one memory.
+    pub(crate) fn measuring<'p>(
+        &self,
+        loops: &LoopSearch<'_>,
+        prefetches: &'p PrefetchSearch<'_>,
+    ) -> anyhow::Result<Option<Measured<'p>>> {
         let (machine, name) = self.machine;
         let nests = loops.measuring(self.waiting(MOST_REPLAYED, &Options::default())?);
         let has_nodes = machine.near_memories().len() > 1;
         let pages = has_nodes.then(|| simulation(machine, name, &Options::default())).transpose()?.map(PageUse::new);
-        let is_wanted = nests.is_some() || pages.is_some();
+        let loads = prefetches.measuring(self.waiting(MOST_REPLAYED, &Options::default())?);
+        let is_wanted = nests.is_some() || pages.is_some() || loads.is_some();
         let following = || loops.following(&self.described);
-        Ok(is_wanted.then(|| (following(), Windows::new((nests, pages), self.accesses, MOST_REPLAYED))))
+        Ok(is_wanted.then(|| (following(), Windows::new(((nests, pages), loads), self.accesses, MOST_REPLAYED))))
     }
 
     /// Who reads for it.
@@ -286,14 +301,14 @@ impl<'a> Search<'a> {
     pub(crate) fn report(
         &self,
         (visited, as_it_is): (Visited<'_>, &Relayout),
-        loops: &LoopSearch<'_>,
-        measured: Option<Measured>,
+        (loops, prefetches): (&LoopSearch<'_>, &PrefetchSearch<'_>),
+        measured: Option<Measured<'_>>,
     ) -> anyhow::Result<RelayoutReport> {
         let (visiting, relaid) = visited.finish();
         let visited = visiting.finish();
         let (visits, replayed) = (&visited.visits, visited.accesses);
         let waited = relaid.finish().finish();
-        let before = Taken::of(&waited, self.allocating(&self.with(&[]), MOST_REPLAYED));
+        let before = self.taken_as_laid_out(&waited, MOST_REPLAYED);
         let structured = &self.structured;
         let of_structure = |structure: u32| {
             let to_it = visits[structure as usize].accesses;
@@ -326,7 +341,8 @@ impl<'a> Search<'a> {
         let (together, large_pages) = self.together(&searched)?;
         let windows = if self.accesses > MOST_REPLAYED { MOST_REPLAYED / WINDOW } else { 0 };
         let (following, measured) = measured.unzip();
-        let (nests, pages) = measured.map(Windows::finish).unwrap_or_default();
+        let ((nests, pages), loads) = measured.map(Windows::finish).unwrap_or_default();
+        let prefetches = prefetches.judge(loads, self, &self.described)?;
         let memory_nodes = pages.map(|pages| self.on_nodes(pages.finish(), before)).transpose()?.flatten();
         let mut loops = loops.judge((nests, following.flatten()), self.machine, (before, windows), &self.described)?;
         if !loops.is_empty() {
@@ -342,6 +358,7 @@ impl<'a> Search<'a> {
             unstructured: &unstructured,
             ties: &ties,
             loops: loops.facts(),
+            prefetches: prefetches.facts(),
         };
         let last_level = self.last_level.clone();
         let accesses = self.accesses;
@@ -380,11 +397,11 @@ impl<'a> Search<'a> {
 
     /// What a machine with pages of such a size and place makes of the trace in each of these layouts, of so many accesses at most. None where objects have no
     /// room in a process's addresses.
-    fn replay(&self, all: &[(Options, Chosen<'_>)], most: u64) -> anyhow::Result<Vec<Option<Taken>>> {
+    fn replay(&self, all: &[(Options, Layouts<'_>)], most: u64) -> anyhow::Result<Vec<Option<Taken>>> {
         let mut taken = Vec::with_capacity(all.len());
         let together = (MOST_PLACED / self.objects.len().max(1)).clamp(1, TOGETHER);
         for some in all.chunks(together) {
-            let of_chosen = |(_, chosen): &(_, Chosen<'_>)| relayout(&self.objects, &self.structured, chosen).ok();
+            let of_chosen = |(_, chosen): &(_, Layouts<'_>)| relayout(&self.objects, &self.structured, chosen).ok();
             let relayouts: Vec<Option<Relayout>> = some.iter().map(of_chosen).collect();
             let mut replaying = Vec::with_capacity(some.len());
             for ((options, _), relayout) in some.iter().zip(&relayouts) {
@@ -402,6 +419,36 @@ impl<'a> Search<'a> {
                 relayout.as_ref()?;
                 Some(Taken::of(&replayed.next()?, self.allocating(chosen, most)))
             }));
+        }
+        Ok(taken)
+    }
+
+    /// What a machine made of so many accesses at most, with objects where they are.
+    pub(crate) fn taken_as_laid_out(&self, waited: &Waited, most: u64) -> Taken {
+        Taken::of(waited, self.allocating(&self.with(&[]), most))
+    }
+
+    /// What the program takes with each of these prefetches, of so many accesses at most.
+    pub(crate) fn with_prefetches(
+        &self,
+        prefetches: &PrefetchSearch<'_>,
+        all: &[Vec<Chosen<'_>>],
+        most: u64,
+    ) -> anyhow::Result<Vec<Taken>> {
+        let mut taken = Vec::with_capacity(all.len());
+        for some in all.chunks(TOGETHER) {
+            let mut replaying = Vec::with_capacity(some.len());
+            for chosen in some {
+                let prefetched = prefetches.prefetched(self.waiting(most, &Options::default())?, chosen);
+                replaying.push(Windows::new(prefetched, self.accesses, most));
+            }
+            let (replayed, read) = on_threads(replaying, |to| {
+                let mut reader = AttributedReader::new(self.trace, prefetches.accesses(), to);
+                self.trace.read(&mut [&mut reader]).and_then(|pass| reader.finish(self.trace, &pass).map(drop))
+            });
+            read?;
+            let waited = replayed.into_iter().map(|windows| windows.finish().finish().finish());
+            taken.extend(waited.map(|waited| self.taken_as_laid_out(&waited, most)));
         }
         Ok(taken)
     }
@@ -452,7 +499,7 @@ impl<'a> Search<'a> {
     }
 
     /// All structures, these so.
-    fn with<'c>(&self, some: &[(u32, &'c Candidate)]) -> Chosen<'c> {
+    fn with<'c>(&self, some: &[(u32, &'c Candidate)]) -> Layouts<'c> {
         let mut chosen = vec![None; self.structured.structures.len()];
         some.iter().for_each(|(structure, candidate)| chosen[*structure as usize] = Some(*candidate));
         chosen
@@ -527,7 +574,7 @@ impl<'a> Search<'a> {
 }
 
 /// By structure: the layout that it has, where it is not as it is.
-type Chosen<'a> = Vec<Option<&'a Candidate>>;
+type Layouts<'a> = Vec<Option<&'a Candidate>>;
 
 /// How many accesses there were.
 struct Counted(u64);

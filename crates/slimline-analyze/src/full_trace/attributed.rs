@@ -256,6 +256,11 @@ impl AttributedAccesses {
         self.blocks.unknown_frees()
     }
 
+    /// By key: its instruction.
+    pub fn sites(&self) -> Vec<SiteId> {
+        self.keys.accessed.all().iter().map(|of| SiteId(of.site)).collect()
+    }
+
     /// What a key's accesses are to: by what the block consists of, or else as its site says.
     fn field(&self, program: &Program, of: &AccessedSpot) -> String {
         let (module, site) = program.site(SiteId(of.site));

@@ -10,6 +10,7 @@ pub mod candidates;
 mod code;
 pub mod columns;
 pub mod loops;
+pub mod prefetching;
 pub mod search;
 pub mod ties;
 pub mod unstructured;

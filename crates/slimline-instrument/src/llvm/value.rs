@@ -26,7 +26,7 @@ macro_rules! numbered {
 numbered! {
     /// What an instruction or a constant expression does.
     Opcode {
-        Return = 1, Branch = 2, Switch = 3, IndirectBranch = 4, Invoke = 5, Unreachable = 7, Add = 8, ShiftLeft = 20, Or = 24, CallBranch = 67, Alloca = 26, Load = 27, Store = 28, ElementPointer = 29,
+        Return = 1, Branch = 2, Switch = 3, IndirectBranch = 4, Invoke = 5, Unreachable = 7, Add = 8, Subtract = 10, ShiftLeft = 20, Or = 24, CallBranch = 67, Alloca = 26, Load = 27, Store = 28, ElementPointer = 29,
         BitCast = 41, Phi = 44, Call = 45, Select = 46, VaArg = 49, Fence = 55, CompareExchange = 56, ReadModifyWrite = 57, Resume = 58,
         LandingPad = 59, AddressSpaceCast = 60, Freeze = 68,
     }
@@ -109,6 +109,26 @@ impl<'m> Value<'m> {
             value.opcode().map(|_| unsafe { (self.module.api().LLVMGetInstructionOpcode)(value.raw) })
         };
         number(self) == number(other)
+    }
+
+    /// Whether it is an instruction that does nothing but compute something of its operands.
+    pub fn is_computation(self) -> bool {
+        // Arithmetic, addresses, conversions, comparisons, choices, parts of vectors and structures; not what accesses memory, calls or jumps.
+        let numbers = [8..=25, 29..=43, 46..=46, 50..=54, 60..=60, 66..=66, 68..=68];
+        // SAFETY: it is an instruction.
+        let number = self.opcode().map(|_| unsafe { (self.module.api().LLVMGetInstructionOpcode)(self.raw) });
+        number.is_some_and(|number| numbers.iter().any(|of| of.contains(&number)))
+    }
+
+    /// Whether it is an instruction that most processors do within another one, or that there is none for: phis, addresses, conversions of
+    /// integers and pointers, comparisons that are jumped by, remarks for debuggers.
+    pub fn is_done_within_another(self) -> bool {
+        let numbers = [29..=32, 39..=42, 44..=44, 60..=60, 68..=68];
+        // SAFETY: it is an instruction.
+        let number = self.opcode().map(|_| unsafe { (self.module.api().LLVMGetInstructionOpcode)(self.raw) });
+        let is_remark = |called: Self| ["llvm.dbg.", "llvm.lifetime."].iter().any(|of| called.name().starts_with(of));
+        number.is_none_or(|number| numbers.iter().any(|of| of.contains(&number)))
+            || self.called().is_some_and(is_remark)
     }
 
     /// Whether it is a block, as jumps have them as operands.

@@ -5,6 +5,7 @@
 use std::collections::{HashMap, HashSet};
 
 use super::loops::{Loop, goes_round, natural_loops, predecessors};
+use super::nesting::successors_of;
 use super::{Block, Function, Module, Opcode, TypeKind, Value, api};
 
 /// Most crossings of a function times its blocks. Each has phis for all that lives there, and the time that code generation takes
@@ -139,11 +140,7 @@ fn reachable(first: Option<Block<'_>>) -> Vec<Block<'_>> {
 /// The loops of these blocks, the first of which begins, in which versions are to cross, and why there are others in which they don't.
 /// The header of such a loop is one that nothing but plain jumps lead to.
 fn places(blocks: &[Block<'_>]) -> (Vec<Place>, Option<Unasked>) {
-    let number: HashMap<_, _> = blocks.iter().enumerate().map(|(number, block)| (block.raw, number)).collect();
-    let successors: Vec<Vec<usize>> = blocks
-        .iter()
-        .map(|block| block.successors().iter().filter_map(|to| number.get(&to.raw).copied()).collect())
-        .collect();
+    let successors = successors_of(blocks);
     if !goes_round(&successors, &HashSet::new()) {
         return (Vec::new(), None);
     }

@@ -16,6 +16,7 @@
 //! The cursor lies in the thread-local `__slimline_cursor` wherever other code may run: it goes there before calls and
 //! returns and comes from there when the function begins and after calls.
 
+mod addresses;
 mod allocators;
 mod distances;
 mod emit;

@@ -8,6 +8,7 @@ use slimline_trace::stream::ring::{NOTED_AFTER_RECORD, NOTED_BEFORE_RECORD};
 use slimline_trace::stream::sites::{ModuleBuilder, Relative, Site, SiteKind};
 
 use super::Told;
+use super::addresses::Addresses;
 use super::distances::Sum;
 use super::paths::Paths;
 use super::rules::Rules;
@@ -85,6 +86,8 @@ pub(super) struct Planner<'m, 't> {
     begun: HashSet<String>,
     unlike: BTreeSet<String>,
     notes: Vec<Note<'m>>,
+    /// Loads and stores of the function that is planned, and their sites.
+    accesses: Vec<(Value<'m>, u32)>,
 }
 
 impl<'m, 't> Planner<'m, 't> {
@@ -100,6 +103,7 @@ impl<'m, 't> Planner<'m, 't> {
             begun: called_by_threads(module),
             unlike: BTreeSet::new(),
             notes: Vec::new(),
+            accesses: Vec::new(),
         }
     }
 
@@ -188,6 +192,9 @@ impl<'m, 't> Planner<'m, 't> {
                 ends.insert(block, end);
             }
         }
+        let addresses = Addresses::of(&blocks, &self.rules.attributes, std::mem::take(&mut self.accesses));
+        addresses.loaded().into_iter().for_each(|address| self.table.address(address));
+        addresses.bodies().into_iter().for_each(|body| self.table.loop_body(body));
         for way in ways {
             let touch = Touch::goes_on();
             let site = self.site(&name, way.header, &touch);
@@ -364,6 +371,9 @@ impl<'m, 't> Planner<'m, 't> {
         let words = if site.relative.is_some() { Vec::new() } else { touch.words };
         segment.addresses.extend(sum.filter(|_| site.relative.is_none()).map(|sum| (sum, segment.words as u32)));
         segment.words += site.words();
+        if matches!(instruction.opcode(), Some(Opcode::Load | Opcode::Store)) && site.kind.is_plain() {
+            segment.plain.push((segment.sites.len(), instruction));
+        }
         segment.sites.push(site);
         segment.accesses.push(Access { at: instruction, words });
         // What is loaded is known behind the load only, which is never the last of its block.
@@ -396,10 +406,12 @@ impl<'m, 't> Planner<'m, 't> {
 
     /// Ends a segment, and gives how its record ended.
     fn close(&mut self, segment: &mut Open<'m>, steps: &mut Steps<'m>) -> Option<End<'m>> {
-        let Open { before, sites, accesses, words, addresses } = std::mem::take(segment);
+        let Open { before, sites, plain, accesses, words, addresses } = std::mem::take(segment);
         if accesses.is_empty() {
             return before.map(|before| End { addresses, ..before });
         }
+        let first = self.table.sites();
+        self.accesses.extend(plain.into_iter().map(|(at, access)| (access, (first + at) as u32)));
         let own = sites.len();
         let number = self.table.segment_behind(before.as_ref().map(|before| before.segment), sites);
         let (record, before) = match before {
@@ -457,6 +469,8 @@ struct Open<'m> {
     /// The end of the record that it makes longer.
     before: Option<End<'m>>,
     sites: Vec<Site>,
+    /// Which of the sites are of loads and stores that are instructions.
+    plain: Vec<(usize, Value<'m>)>,
     accesses: Vec<Access<'m>>,
     /// Of the whole record.
     words: usize,

@@ -290,7 +290,7 @@ impl<'m> Deed<'m> {
 }
 
 /// Whether an intrinsic may read or write memory that the program can name.
-fn touches_memory(intrinsic: Function<'_>, attributes: &Attributes) -> bool {
+pub(super) fn touches_memory(intrinsic: Function<'_>, attributes: &Attributes) -> bool {
     // Two bits each for what is reached through arguments, for what no program can name, and for everything else.
     const INACCESSIBLE: u64 = 0b1100;
     intrinsic.attribute(attributes.memory).is_none_or(|effects| effects & !INACCESSIBLE != 0)

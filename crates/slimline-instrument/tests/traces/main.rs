@@ -1,5 +1,6 @@
 //! Small programs that are compiled with tracing and run: what they did is known in closed form.
 
+mod addresses;
 mod calls;
 mod crossing;
 mod driving;

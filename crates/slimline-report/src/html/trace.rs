@@ -199,6 +199,7 @@ mod tests {
     use crate::simulation::UseRow;
     use crate::text::a_run;
     use crate::text::relayout::loops::tests::two_loops;
+    use crate::text::relayout::prefetches::tests::two_loads;
     use crate::text::relayout::tests::two_structures;
 
     fn simulated(asked: &Options) -> Outcome {
@@ -287,6 +288,20 @@ mod tests {
         );
         assert!(advice.contains("<li>sums is changed by 8 bytes a time around, once</li>"), "{advice}");
         assert!(advice.contains("<h4>The loops around /src/moon/sky.c:31</h4>"), "{advice}");
+    }
+
+    #[test]
+    fn prefetches_are_cards_too() {
+        let page = page(&a_run::trace(), &[Finding::Advice(&two_loads())]);
+        let title =
+            "<a href=\"#advice-2\">Prefetch stars[near[i]] 8 steps ahead at sky.c:31</a>: −50.0 % run time predicted";
+        assert!(part(&page, "overview").contains(title), "{page}");
+        let advice = part(&page, "advice");
+        assert!(
+            advice.contains("<article class=\"card\" id=\"advice-2\"") && advice.contains("8 steps (advised)"),
+            "{advice}"
+        );
+        assert!(advice.contains("<h4>Loads of moons</h4>") && advice.contains("<p>Chase through node at"), "{advice}");
     }
 
     /// What all say of the trace is said once, and what one could not tell in its part.

@@ -134,6 +134,19 @@ pub struct LoopFacts<'a> {
     pub origins: &'a Origins,
 }
 
+/// What a key's data is called, or where it is allocated.
+pub(super) fn data_of(origins: &Origins, key: u32) -> String {
+    let origin = origins.of(key);
+    let data = origins.data().get(origin.data as usize);
+    let variable = known(origins.name(origin.variable));
+    let name = variable.or_else(|| data.and_then(|data| known(&data.name)));
+    let allocated = || {
+        let place = &data?.allocated_at;
+        (place.line > 0).then(|| format!("what {}:{} allocates", place.file, place.line))
+    };
+    name.or_else(allocated).unwrap_or_else(|| "data that is not known".to_owned())
+}
+
 impl LoopFacts<'_> {
     /// A row for each, most of the time first, as they are.
     pub(super) fn rows(&self, before: &Taken, is_in_windows: bool) -> Vec<LoopRow> {
@@ -174,17 +187,8 @@ impl LoopFacts<'_> {
         }
     }
 
-    /// What data is called, or where it is allocated.
     fn data(&self, key: u32) -> String {
-        let origin = self.origins.of(key);
-        let data = self.origins.data().get(origin.data as usize);
-        let variable = known(self.origins.name(origin.variable));
-        let name = variable.or_else(|| data.and_then(|data| known(&data.name)));
-        let allocated = || {
-            let place = &data?.allocated_at;
-            (place.line > 0).then(|| format!("what {}:{} allocates", place.file, place.line))
-        };
-        name.or_else(allocated).unwrap_or_else(|| "data that is not known".to_owned())
+        data_of(self.origins, key)
     }
 
     fn line(&self, key: u32) -> String {
@@ -196,7 +200,7 @@ impl LoopFacts<'_> {
         let row = |of: &NestStream| LoopWalkRow {
             data: self.data(of.keys[0]),
             kind: match of.stream.kind {
-                AccessKind::Load | AccessKind::Fetch => "load",
+                AccessKind::Load | AccessKind::Fetch | AccessKind::Prefetch => "load",
                 AccessKind::Store => "store",
                 AccessKind::Modify => "modify",
             },

@@ -2,6 +2,7 @@
 
 pub(crate) mod loops;
 pub(crate) mod memory_nodes;
+pub(crate) mod prefetches;
 
 use std::fmt::{self, Write};
 use std::path::Path;
@@ -14,7 +15,8 @@ use super::simulation::access_trace;
 use super::table::{Column, Rows};
 use super::{STRONG, fold, heading};
 use crate::relayout::{
-    AdvisedRow, LargePagesRow, LastLevel, LoopRow, PatchReport, PredictedRow, RelayoutReport, StructureRow, TriedRow,
+    AdvisedRow, LargePagesRow, LastLevel, LoopRow, PatchReport, PredictedRow, PrefetchRow, RelayoutReport,
+    StructureRow, TriedRow,
 };
 use crate::source::seen_from;
 
@@ -43,7 +45,9 @@ pub fn relayout(out: &mut impl Write, report: &RelayoutReport, here: &Path) -> f
         report.structures.iter().partition(|of| of.advice.is_some());
     let (changed_loops, other_loops): (Vec<&LoopRow>, Vec<&LoopRow>) =
         report.loops.iter().partition(|of| of.advice.is_some());
-    if changes.is_empty() && changed_loops.is_empty() {
+    let (prefetched, other_loads): (Vec<&PrefetchRow>, Vec<&PrefetchRow>) =
+        report.prefetches.loads.iter().partition(|of| of.advice.is_some());
+    if changes.is_empty() && changed_loops.is_empty() && prefetched.is_empty() {
         heading(out, "ADVICE")?;
         writeln!(out, "  {NOTHING}")?;
     }
@@ -59,8 +63,15 @@ pub fn relayout(out: &mut impl Write, report: &RelayoutReport, here: &Path) -> f
             loops::one(out, (of, advice), here)?;
         }
     }
+    for (number, of) in prefetched.iter().enumerate() {
+        if let Some(advice) = &of.advice {
+            heading(out, format_args!("ADVICE {}", changes.len() + changed_loops.len() + number + 1))?;
+            prefetches::one(out, (of, advice), report.is_whole(), here)?;
+        }
+    }
     let unnamed = unnamed(report, |at| seen_from(here, at));
-    if !others.is_empty() || !other_loops.is_empty() || !unnamed.is_empty() {
+    let has_others = !others.is_empty() || !other_loops.is_empty() || !other_loads.is_empty();
+    if has_others || report.prefetches.chase.is_some() || !unnamed.is_empty() {
         heading(out, "LEAVE ALONE")?;
     }
     for of in others {
@@ -71,11 +82,22 @@ pub fn relayout(out: &mut impl Write, report: &RelayoutReport, here: &Path) -> f
     for of in other_loops {
         fold(out, &loops::left_alone(of, here), 2, 4)?;
     }
+    for of in other_loads {
+        fold(out, &prefetches::left_alone(of, here), 2, 4)?;
+    }
+    if let Some(chase) = &report.prefetches.chase {
+        fold(out, &prefetches::chase(chase, here), 2, 4)?;
+    }
     for (share, what, why) in unnamed {
         fold(out, &format!("{what} ({} of the time): {why}.", percent(share)), 2, 4)?;
     }
     if let Some(together) = report.together.filter(|_| changes.len() > 1) {
-        heading(out, if changed_loops.is_empty() { "ALL OF IT" } else { "ALL LAYOUTS" })?;
+        let is_all = changed_loops.is_empty() && prefetched.is_empty();
+        heading(out, if is_all { "ALL OF IT" } else { "ALL LAYOUTS" })?;
+        fold(out, &predicted(&together, report.is_whole()), 2, 2)?;
+    }
+    if let Some(together) = report.prefetches.together {
+        heading(out, "ALL PREFETCHES")?;
         fold(out, &predicted(&together, report.is_whole()), 2, 2)?;
     }
     if let Some(pages) = report.large_pages {
@@ -99,7 +121,7 @@ pub fn relayout(out: &mut impl Write, report: &RelayoutReport, here: &Path) -> f
 }
 
 /// Where nothing is advised.
-pub(crate) const NOTHING: &str = "No change of layout or of loops is worth advising here.";
+pub(crate) const NOTHING: &str = "No change of layout or of loops, and no prefetch, is worth advising here.";
 
 /// What was replayed.
 pub(crate) fn replayed(report: &RelayoutReport) -> String {
@@ -324,7 +346,9 @@ pub(crate) fn layout_words(row: &TriedRow) -> [String; 3] {
 pub(crate) mod tests {
     use super::super::a_run;
     use super::*;
-    use crate::relayout::{Caution, FieldRow, PatchedRow, PatternRow, RELAYOUT_SCHEMA, UnstructuredRow};
+    use crate::relayout::{
+        Caution, FieldRow, PatchedRow, PatternRow, PrefetchesReport, RELAYOUT_SCHEMA, UnstructuredRow,
+    };
     use crate::view::{Affinity, NewLayout, PlacedField};
 
     pub(crate) fn predicted_row(time_ratio: f64) -> PredictedRow {
@@ -424,6 +448,7 @@ pub(crate) mod tests {
             ],
             structures,
             loops: Vec::new(),
+            prefetches: PrefetchesReport::default(),
             together,
             large_pages: None,
             memory_nodes: None,

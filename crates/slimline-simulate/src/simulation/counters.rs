@@ -84,7 +84,7 @@ impl Reference {
     #[inline(always)]
     pub(super) fn single(kind: AccessKind) -> Option<Self> {
         match kind {
-            AccessKind::Load => Some(Self::Load),
+            AccessKind::Load | AccessKind::Prefetch => Some(Self::Load),
             AccessKind::Store => Some(Self::Store),
             AccessKind::Modify | AccessKind::Fetch => None,
         }

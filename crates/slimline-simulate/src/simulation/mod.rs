@@ -162,7 +162,7 @@ impl Simulation {
     #[inline(always)]
     fn one(&mut self, access: &Access) {
         match access.kind {
-            AccessKind::Load => self.reference(access, Reference::Load),
+            AccessKind::Load | AccessKind::Prefetch => self.reference(access, Reference::Load),
             AccessKind::Store => self.reference(access, Reference::Store),
             AccessKind::Modify => {
                 self.reference(access, Reference::Load);

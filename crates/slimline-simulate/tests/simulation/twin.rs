@@ -216,7 +216,7 @@ impl Twin {
         let kinds: &[AccessKind] = match access.kind {
             AccessKind::Modify if is_cachegrind => &[AccessKind::Load],
             AccessKind::Modify => &[AccessKind::Load, AccessKind::Store],
-            AccessKind::Load => &[AccessKind::Load],
+            AccessKind::Load | AccessKind::Prefetch => &[AccessKind::Load],
             AccessKind::Store => &[AccessKind::Store],
             AccessKind::Fetch => &[AccessKind::Fetch],
         };

@@ -97,7 +97,23 @@ pub struct Program {
     sites: Vec<(u32, Site)>,
     /// Those of each segment and of what it continues, in the order of the program.
     told: Vec<Told>,
+    addresses: Vec<KnownAddress>,
+    /// Sites in loops, and how many instructions there are for each.
+    instructions: Vec<(SiteId, f64)>,
     by_header: HashMap<u64, SegmentId>,
+}
+
+/// What is known of the address of a load, and of what it loads: a [`LoadedAddress`](super::sites::LoadedAddress) of any module.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct KnownAddress {
+    /// The load.
+    pub site: SiteId,
+    /// Loads that its address is computed of.
+    pub loads: Vec<SiteId>,
+    /// One of these was loaded in a step before.
+    pub is_carried: bool,
+    /// It loads a pointer that goes on to where its way is not followed.
+    pub leads_on: bool,
 }
 
 impl Program {
@@ -114,6 +130,7 @@ impl Program {
         }
         let index = self.modules.len() as u32;
         let first_segment = self.segments.len();
+        let mut numbers = Vec::with_capacity(module.sites.len());
         for (number, segment) in (0..).zip(&module.segments) {
             let sites = module.sites_of(number);
             let header = Header::new(id, module.first_segment + number).word();
@@ -128,6 +145,7 @@ impl Program {
             }
             for site in sites {
                 let of = SiteId(self.sites.len() as u32);
+                numbers.push(of);
                 self.told.push(match site.relative {
                     None => Told { site: of, word, distance: None },
                     Some(relative) => Told { site: of, word: relative.word, distance: Some(relative.bytes) },
@@ -151,6 +169,16 @@ impl Program {
             self.by_header.insert(header, SegmentId(self.segments.len() as u32));
             self.segments.push(known);
         }
+        let number = |site: &u32| numbers.get(*site as usize).copied();
+        self.addresses.extend(module.addresses.iter().filter_map(|address| {
+            let loads = address.loads.iter().map(number).collect::<Option<_>>()?;
+            let (is_carried, leads_on) = (address.is_carried, address.leads_on);
+            Some(KnownAddress { site: number(&address.site)?, loads, is_carried, leads_on })
+        }));
+        for body in module.loops.iter().filter(|body| !body.sites.is_empty()) {
+            let of_each = f64::from(body.instructions) / body.sites.len() as f64;
+            self.instructions.extend(body.sites.iter().filter_map(number).map(|site| (site, of_each)));
+        }
         self.modules.push((id, module));
     }
 
@@ -171,6 +199,16 @@ impl Program {
     /// All segments, by [`SegmentId`].
     pub fn segments(&self) -> &[KnownSegment] {
         &self.segments
+    }
+
+    /// What is known of addresses of loads, in no order.
+    pub fn addresses(&self) -> &[KnownAddress] {
+        &self.addresses
+    }
+
+    /// Loads and stores in loops, and how many instructions of their loop there are for each, in no order.
+    pub fn instructions(&self) -> &[(SiteId, f64)] {
+        &self.instructions
     }
 
     /// The segment with this header.

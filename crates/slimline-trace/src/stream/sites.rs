@@ -58,6 +58,10 @@ pub struct Module {
     pub skipped: Vec<Skipped>,
     /// Functions with loops in which nobody asks whether they are to be traced.
     pub unasked: Vec<Unasked>,
+    /// What is known of addresses and pointers that are loaded, in the order of the loads.
+    pub addresses: Vec<LoadedAddress>,
+    /// Loops with accesses.
+    pub loops: Vec<LoopBody>,
 }
 
 /// A name of its [`Module`]; [`Name::NONE`] is the empty one.
@@ -239,6 +243,29 @@ pub struct Unasked {
     pub frame: Option<u32>,
     /// Why.
     pub reason: Name,
+}
+
+/// What a load's address is computed of, and where what it loads goes: of each load of which any is known.
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
+pub struct LoadedAddress {
+    /// Index in [`Module::sites`] of the load.
+    pub site: u32,
+    /// Indexes of loads in its innermost loop that its address is computed of, with nothing else but what the loop leaves as it is or counts up;
+    /// empty where there are none, or the address comes of something else, too.
+    pub loads: Vec<u32>,
+    /// One of these was loaded in a step before: `node = node->next`.
+    pub is_carried: bool,
+    /// It loads a pointer that goes on to where its way is not followed: another function, or the next step of a loop.
+    pub leads_on: bool,
+}
+
+/// What a step of a loop is made of, without the loops in it that access memory.
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
+pub struct LoopBody {
+    /// Instructions, as the compiler's intermediate code has them, but for those that other instructions usually have in them.
+    pub instructions: u32,
+    /// Indexes in [`Module::sites`] of its loads and stores.
+    pub sites: Vec<u32>,
 }
 
 impl Module {

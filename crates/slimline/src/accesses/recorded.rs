@@ -8,7 +8,7 @@ use slimline_analyze::full_trace::TraceBatch;
 use slimline_analyze::full_trace::attributed::{AttributedAccesses, address_space, own_address};
 use slimline_simulate::access::{Access, Consumer, Located};
 use slimline_simulate::interleave::Interleaver;
-use slimline_trace::stream::decode::Program;
+use slimline_trace::stream::decode::{Program, SiteId};
 use slimline_trace::stream::is_a_thread_s;
 use slimline_trace::stream::order::{Piece, StreamKey};
 use slimline_trace::stream::pages::{ChunkHomes, PAGE_BYTES};
@@ -37,6 +37,11 @@ impl<'a> AttributedReader<'a> {
         let mut interleaver = Interleaver::new(consumer);
         let homes = RecordedHomes::begin(trace.recording(), &mut interleaver);
         Self { accesses, interleaver, stretch: Vec::new(), homes, is_alone }
+    }
+
+    /// By key so far: its instruction.
+    pub(crate) fn sites(&self) -> Vec<SiteId> {
+        self.accesses.sites()
     }
 
     /// What was read.

@@ -18,15 +18,18 @@ use slimline_report::sharing::SharingReport;
 use slimline_report::simulation::{AccessTrace, SimulationReport};
 use slimline_simulate::access::Consumer;
 use slimline_simulate::extents::Extents;
+use slimline_simulate::locality::Walking;
 use slimline_simulate::machine::Machine;
 use slimline_simulate::sharing::LineFinder;
 use slimline_simulate::simulation::{Options, Simulation};
+use slimline_trace::stream::decode::SiteId;
 
 use super::{histogram, place, reuse, share, simulate, trace};
 use crate::accesses::{Accesses, AttributedReader};
 use crate::loops::{LoopSearch, Walks};
 use crate::machines::{machine, simulation};
 use crate::object_trace::ObjectReader;
+use crate::prefetches::PrefetchSearch;
 use crate::recorded::{Pass, Reader, RecordedTrace};
 use crate::relayouts::{Search, Survey};
 use crate::sources;
@@ -43,8 +46,14 @@ pub(super) fn page(directory: &Path, machine_name: &str, callers: bool) -> anyho
     let trace = RecordedTrace::open_traced(directory)?;
     let of = Of { trace: &trace, machine: &machine, with_tlbs: &with_tlbs, machine_name, callers };
     let FirstPass { counts, read, caches, reuse, extents, placement, finder, search, walks } = of.first_pass()?;
-    let loops = told(&read).map(|read| LoopSearch::of(walks, &with_tlbs, &read.origins));
-    let (advice, sharing) = of.second_pass(&read, finder, told(&search), told(&loops))?;
+    let (walks, reached, sites) = walks;
+    let loops = told(&read).map(|read| LoopSearch::of((&walks, reached), &with_tlbs, &read.origins));
+    let made: fn() -> AttributedAccesses =
+        if callers { || AttributedAccesses::new().by_callers() } else { AttributedAccesses::new };
+    let of_keys = (&*sites, &*walks);
+    let prefetches = told(&read).map(|read| PrefetchSearch::of(trace.program(), of_keys, &read.origins, made));
+    let searches = told(&loops).and_then(|loops| Ok((loops, told(&prefetches)?)));
+    let (advice, sharing) = of.second_pass(&read, finder, told(&search), searches)?;
     let findings = [
         finding(&advice, Analysis::Advice, Finding::Advice),
         finding(&caches, Analysis::Caches, Finding::Caches),
@@ -88,7 +97,8 @@ struct FirstPass<'a> {
     placement: Found<PlacementReport>,
     finder: LineFinder,
     search: Found<Search<'a>>,
-    walks: (Walks, Vec<Range<u64>>),
+    /// By key: how it walks, how far it reaches, and its instruction.
+    walks: (Vec<Walking>, Vec<Range<u64>>, Vec<SiteId>),
 }
 
 impl<'a> Of<'a> {
@@ -143,6 +153,7 @@ impl<'a> Of<'a> {
 
         let read_by = |reader: AttributedReader<'_>| reader.finish(trace, &pass).map_err(in_words);
         let counts = trace::counted(counting, trace.recording(), &pass);
+        let sites = whole.sites();
         let read = read_by(whole);
         let caches = told(&read).map(|read| simulate::found(read, levels, &asked));
         let reuse = told(&read).and_then(|read| reuse::found(read, locality?).map_err(in_words));
@@ -155,7 +166,8 @@ impl<'a> Of<'a> {
         let objects = surveying.finish();
         let search = Search::of(trace, &pass, (survey, objects), (with_tlbs, machine_name)).map_err(in_words);
         let reached = walking.finish();
-        Ok(FirstPass { counts, read, caches, reuse, extents, placement, finder, search, walks: (walks, reached) })
+        let walks = (walks.finish(), reached, sites);
+        Ok(FirstPass { counts, read, caches, reuse, extents, placement, finder, search, walks })
     }
 
     /// What needs to know which structures there are, or which lines are shared.
@@ -164,7 +176,7 @@ impl<'a> Of<'a> {
         first: &Found<Accesses>,
         finder: LineFinder,
         search: Found<&Search<'_>>,
-        loops: Found<&LoopSearch<'_>>,
+        searches: Found<(&LoopSearch<'_>, &PrefetchSearch<'_>)>,
     ) -> anyhow::Result<(Found<RelayoutReport>, Found<SharingReport>)> {
         let &Self { trace, machine, machine_name, .. } = self;
         let threads = first.as_ref().map_or(0, |read| read.trace.threads.unwrap_or_default());
@@ -173,8 +185,11 @@ impl<'a> Of<'a> {
         let as_it_is = search.clone().and_then(|search| search.as_it_is().map_err(in_words));
         let mut visited = search.clone().and_then(|search| search.visiting(told(&as_it_is)?).map_err(in_words));
         let mut visiting = told_mut(&mut visited).map(Search::reader);
-        let mut measured =
-            search.clone().and_then(|search| search.measuring(loops.clone()?).map_err(in_words)).ok().flatten();
+        let measuring = |search: &Search<'_>| {
+            let (loops, prefetches) = searches.clone()?;
+            search.measuring(loops, prefetches).map_err(in_words)
+        };
+        let mut measured = search.clone().and_then(measuring).ok().flatten();
         let mut measuring = measured.as_mut().map(|to| self.reader(self.accesses(), to));
         // One thread shares nothing.
         let several = lines.as_mut().ok().filter(|_| threads > 1);
@@ -194,7 +209,7 @@ impl<'a> Of<'a> {
         let sharing = lines.and_then(|lines| Ok(share::found(told(read)?, &lines, machine)));
         let visited = visiting.map(ObjectReader::finish).and(visited);
         let visited = visited.and_then(|visited| Ok((visited, told(&as_it_is)?)));
-        let advice = search.and_then(|search| search.report(visited?, loops?, measured?).map_err(in_words));
+        let advice = search.and_then(|search| search.report(visited?, searches.clone()?, measured?).map_err(in_words));
         Ok((advice, sharing))
     }
 }

@@ -4,6 +4,7 @@ mod advise;
 mod advise_arrays;
 mod advise_loops;
 mod advise_nodes;
+mod advise_prefetches;
 mod advise_types;
 mod exported;
 mod histogram;

@@ -2,6 +2,7 @@
 //! alone, and why.
 
 mod loops;
+mod prefetches;
 
 use std::fmt::{self, Write};
 use std::path::Path;
@@ -11,10 +12,11 @@ use crate::html::bar;
 use crate::html::page::{self, Escaped};
 use crate::html::structure_map::legend;
 use crate::html::table::{Cell, Column, Table};
-use crate::relayout::{AdvisedRow, LoopRow, PredictedRow, RelayoutReport, StructureRow, TriedRow};
+use crate::relayout::{AdvisedRow, LoopRow, PredictedRow, PrefetchRow, RelayoutReport, StructureRow, TriedRow};
 use crate::structure_map::{Block, Map, What};
 use crate::text::gain;
 use crate::text::number::{percent, plural};
+use crate::text::relayout::prefetches::chase;
 use crate::text::relayout::{
     NOTHING, fits, large_pages, layout_words, memory_nodes, method, ratio, replayed, unnamed, what_it_is,
 };
@@ -35,7 +37,7 @@ pub(super) fn titles(out: &mut impl Write, report: &RelayoutReport) -> fmt::Resu
     if let Some(fits) = fits(report) {
         writeln!(out, "<p>{}</p>", Escaped(&fits))?;
     }
-    if changes(report).next().is_none() && loops::changes(report).next().is_none() {
+    if is_nothing_advised(report) {
         return writeln!(out, "<p>{NOTHING}</p>");
     }
     writeln!(out, "<ul>")?;
@@ -49,7 +51,18 @@ pub(super) fn titles(out: &mut impl Write, report: &RelayoutReport) -> fmt::Resu
         let title = Escaped(&advice.title);
         writeln!(out, "<li><a href=\"#advice-{number}\">{title}</a>: {gained} run time predicted</li>")?;
     }
+    for (number, _, advice) in prefetches::changes(report) {
+        let gained = gain(advice.predicted.time_ratio - 1.0);
+        let title = Escaped(&advice.title);
+        writeln!(out, "<li><a href=\"#advice-{number}\">{title}</a>: {gained} run time predicted</li>")?;
+    }
     writeln!(out, "</ul>")
+}
+
+fn is_nothing_advised(report: &RelayoutReport) -> bool {
+    changes(report).next().is_none()
+        && loops::changes(report).next().is_none()
+        && prefetches::changes(report).next().is_none()
 }
 
 pub(super) fn cards(out: &mut impl Write, report: &RelayoutReport) -> fmt::Result {
@@ -57,7 +70,7 @@ pub(super) fn cards(out: &mut impl Write, report: &RelayoutReport) -> fmt::Resul
     if report.structures.iter().any(|of| of.fields.len() > 1) {
         legend(out, "the part of the visits of an element that use the field")?;
     }
-    if changes(report).next().is_none() && loops::changes(report).next().is_none() {
+    if is_nothing_advised(report) {
         writeln!(out, "<p>{NOTHING}</p>")?;
     }
     for (number, of, advice) in changes(report) {
@@ -66,9 +79,16 @@ pub(super) fn cards(out: &mut impl Write, report: &RelayoutReport) -> fmt::Resul
     for (number, of, advice) in loops::changes(report) {
         loops::card(out, (number, of, advice))?;
     }
+    for (number, of, advice) in prefetches::changes(report) {
+        prefetches::card(out, report, (number, of, advice))?;
+    }
     if let Some(together) = report.together.filter(|_| changes(report).count() > 1) {
-        let all = if loops::changes(report).next().is_none() { "All of it" } else { "All layouts" };
-        writeln!(out, "<h3>{all}</h3>")?;
+        let is_all = loops::changes(report).next().is_none() && prefetches::changes(report).next().is_none();
+        writeln!(out, "<h3>{}</h3>", if is_all { "All of it" } else { "All layouts" })?;
+        predicted(out, report, &together)?;
+    }
+    if let Some(together) = report.prefetches.together {
+        writeln!(out, "<h3>All prefetches</h3>")?;
         predicted(out, report, &together)?;
     }
     if let Some(pages) = report.large_pages {
@@ -250,11 +270,32 @@ fn tried(out: &mut impl Write, of: &StructureRow, advised: Option<&TriedRow>) ->
     table.write(out)
 }
 
+/// What was tried of something that has no parts, whether it is advised, and the run time by that of the program as it is.
+fn tried_table(out: &mut impl Write, caption: &str, rows: &[(String, bool, f64)]) -> fmt::Result {
+    if rows.is_empty() {
+        return Ok(());
+    }
+    let columns = [Column::Text("tried"), Column::Number("time"), Column::Bar("what is left of it")];
+    let most = rows.iter().map(|(.., ratio)| *ratio).fold(1.0, f64::max);
+    let mut table = Table::new(caption, &columns);
+    for (what, is_advised, ratio) in rows {
+        let mark = if *is_advised { " (advised)" } else { "" };
+        table.row(&[
+            Cell::text(&format!("{what}{mark}")),
+            Cell::number(&gain(ratio - 1.0), *ratio),
+            Cell::bar(bar::filled(ratio / most)),
+        ]);
+    }
+    table.write(out)
+}
+
 fn left_alone(out: &mut impl Write, report: &RelayoutReport) -> fmt::Result {
     let others: Vec<&StructureRow> = report.structures.iter().filter(|of| of.advice.is_none()).collect();
     let other_loops: Vec<&LoopRow> = report.loops.iter().filter(|of| of.advice.is_none()).collect();
+    let other_loads: Vec<&PrefetchRow> = report.prefetches.loads.iter().filter(|of| of.advice.is_none()).collect();
     let unnamed = unnamed(report, str::to_owned);
-    if others.is_empty() && other_loops.is_empty() && unnamed.is_empty() {
+    let has_others = !others.is_empty() || !other_loops.is_empty() || !other_loads.is_empty();
+    if !has_others && report.prefetches.chase.is_none() && unnamed.is_empty() {
         return Ok(());
     }
     writeln!(out, "<h3>Leave alone</h3>")?;
@@ -279,6 +320,10 @@ fn left_alone(out: &mut impl Write, report: &RelayoutReport) -> fmt::Result {
         writeln!(out, "</div>\n</details>")?;
     }
     other_loops.into_iter().try_for_each(|of| loops::left_alone(out, of))?;
+    other_loads.into_iter().try_for_each(|of| prefetches::left_alone(out, of))?;
+    if let Some(of) = &report.prefetches.chase {
+        writeln!(out, "<p>{}</p>", Escaped(&chase(of, Path::new(""))))?;
+    }
     writeln!(out, "<dl class=\"alone\">")?;
     for (share, what, why) in unnamed {
         let (what, why) = (Escaped(&what), Escaped(&why));

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::{Frame, Module, Name, Segment, Site, Skipped, Structure, Unasked};
+use super::{Frame, LoadedAddress, LoopBody, Module, Name, Segment, Site, Skipped, Structure, Unasked};
 
 /// A [`Module`] that is being filled: each name and each frame is kept once.
 #[derive(Debug)]
@@ -90,6 +90,21 @@ impl ModuleBuilder {
         let words = before + own.iter().map(Site::words).sum::<usize>() as u32;
         self.module.segments.push(Segment { continues, first_site: first as u32, sites: own.len() as u32, words });
         self.module.segments.len() as u32 - 1
+    }
+
+    /// Sites so far: the next one has this index.
+    pub fn sites(&self) -> usize {
+        self.module.sites.len()
+    }
+
+    /// Notes what is known of the address of a load, and of what it loads.
+    pub fn address(&mut self, address: LoadedAddress) {
+        self.module.addresses.push(address);
+    }
+
+    /// Notes a loop with accesses.
+    pub fn loop_body(&mut self, body: LoopBody) {
+        self.module.loops.push(body);
     }
 
     /// Segments so far.

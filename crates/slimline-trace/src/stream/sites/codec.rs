@@ -3,8 +3,8 @@
 use twox_hash::XxHash64;
 
 use super::{
-    CopySource, Frame, Member, Module, ModuleId, Name, Relative, Segment, Site, SiteKind, Skipped, Structure, Unasked,
-    ValueKind,
+    CopySource, Frame, LoadedAddress, LoopBody, Member, Module, ModuleId, Name, Relative, Segment, Site, SiteKind,
+    Skipped, Structure, Unasked, ValueKind,
 };
 use crate::stream::record::{MAX_LANES, MAX_RECORD_SITES, MAX_SEGMENT_WORDS, MAX_SEGMENTS};
 
@@ -16,8 +16,9 @@ const MAGIC: [u8; 8] = *b"slimsite";
 /// stamps, and `realloc` in two records. 4: what values are. 5: what members are made of, whether integers have a sign, and
 /// other structures that a site may access. 6: frames of functions that go on, and gaps. 7: records that go on in
 /// other blocks, and addresses that follow from others. 8: functions with loops in which nobody asks the gate, and allocations while
-/// it is closed, and what copies load. 9: tables that come in parts.
-pub const VERSION: u32 = 9;
+/// it is closed, and what copies load. 9: tables that come in parts. 10: what addresses of loads are computed of, and how many
+/// instructions loops have.
+pub const VERSION: u32 = 10;
 /// Bytes of the head.
 const HEAD_BYTES: usize = 32;
 /// Blobs begin and end at multiples of it.
@@ -122,6 +123,19 @@ impl Module {
             out.number(unasked.function.0);
             out.number(unasked.frame.map_or(0, |frame| frame + 1));
             out.number(unasked.reason.0);
+        }
+        out.count(self.addresses.len());
+        for address in &self.addresses {
+            out.number(address.site);
+            out.number(u32::from(address.is_carried) | u32::from(address.leads_on) << 1);
+            out.count(address.loads.len());
+            address.loads.iter().for_each(|load| out.number(*load));
+        }
+        out.count(self.loops.len());
+        for body in &self.loops {
+            out.number(body.instructions);
+            out.count(body.sites.len());
+            body.sites.iter().for_each(|site| out.number(*site));
         }
         let mut blob = out.0;
         blob.resize(blob.len().next_multiple_of(ALIGNMENT), 0);
@@ -318,6 +332,8 @@ impl<'a> Reader<'a> {
             }
             module.unasked.push(Unasked { function: Name(function), frame, reason: Name(reason) });
         }
+        module.addresses = self.addresses(sites)?;
+        module.loops = self.loops(sites)?;
         let named = [module.source, module.object, module.directory, module.producer];
         let skipped = module.skipped.iter().flat_map(|skipped| [skipped.function, skipped.reason]);
         let unasked = module.unasked.iter().flat_map(|unasked| [unasked.function, unasked.reason]);
@@ -360,6 +376,33 @@ impl<'a> Reader<'a> {
             first += number as usize;
         }
         (first == sites.len()).then_some(segments)
+    }
+
+    fn loops(&mut self, sites: usize) -> Option<Vec<LoopBody>> {
+        let count = self.count(2)?;
+        let body = |_| {
+            let [instructions] = self.numbers()?;
+            Some(LoopBody { instructions, sites: self.sites(sites)? })
+        };
+        (0..count).map(body).collect()
+    }
+
+    /// Indexes of sites, of so many.
+    fn sites(&mut self, sites: usize) -> Option<Vec<u32>> {
+        let count = self.count(1)?;
+        (0..count).map(|_| self.number().filter(|site| (*site as usize) < sites)).collect()
+    }
+
+    fn addresses(&mut self, sites: usize) -> Option<Vec<LoadedAddress>> {
+        let count = self.count(3)?;
+        let address = |_| {
+            let [site, flags] = self.numbers()?;
+            let loads = self.sites(sites)?;
+            let is_whole = flags < 4 && (site as usize) < sites;
+            let (is_carried, leads_on) = (flags & 1 != 0, flags & 2 != 0);
+            is_whole.then_some(LoadedAddress { site, loads, is_carried, leads_on })
+        };
+        (0..count).map(address).collect()
     }
 
     fn structure(&mut self) -> Option<Structure> {
@@ -508,6 +551,8 @@ mod tests {
             skipped: vec![Skipped { function: Name(5), reason: Name(10) }],
             first_segment: 3,
             unasked: vec![Unasked { function: Name(6), frame: Some(0), reason: Name(10) }],
+            addresses: vec![LoadedAddress { site: 2, loads: vec![1, 2], is_carried: true, leads_on: false }],
+            loops: vec![LoopBody { instructions: 300, sites: vec![1, 2, 3] }],
         }
     }
 
@@ -610,6 +655,9 @@ mod tests {
         damaged(&|module| module.sites[3].value = Some(ValueKind::Integer));
         damaged(&|module| (module.segments[1].sites, module.segments[2].sites) = (2, 0));
         damaged(&|module| module.skipped[0].reason = Name(11));
+        damaged(&|module| module.addresses[0].site = 4);
+        damaged(&|module| module.addresses[0].loads[1] = 4);
+        damaged(&|module| module.loops[0].sites[2] = 4);
         // Names: a count that no file could hold.
         assert_eq!(
             Module::read_section(&forged(&[0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 0x0f])),
@@ -625,7 +673,10 @@ mod tests {
         let segments = prop::collection::vec(segment, 0..6);
         let structure = (any::<(u32, bool, u32)>(), prop::collection::vec(any::<(u32, u32, u32, u32, u32)>(), 0..4));
         let structures = prop::collection::vec(structure, 0..4);
-        (names, frames, segments, structures).prop_map(|(mut names, frames, segments, structures)| {
+        let address = (any::<(u32, bool, bool)>(), prop::collection::vec(any::<u32>(), 0..3));
+        let addresses = prop::collection::vec(address, 0..4);
+        let all = (names, frames, segments, structures, addresses);
+        all.prop_map(|(mut names, frames, segments, structures, addresses)| {
             names[0].clear();
             let name = |number: u32| Name(number % names.len() as u32);
             let mut module = Module { source: name(1), object: name(2), ..Module::default() };
@@ -677,6 +728,13 @@ mod tests {
                     words += site.words() as u32;
                 }
                 module.segments.push(Segment { continues, first_site, sites: own.len() as u32, words });
+            }
+            let sites = module.sites.len() as u32;
+            for ((site, is_carried, leads_on), loads) in addresses {
+                let Some(site) = site.checked_rem(sites) else { continue };
+                let loads: Vec<u32> = loads.into_iter().map(|load| load % sites).collect();
+                module.loops.push(LoopBody { instructions: site * 100, sites: loads.clone() });
+                module.addresses.push(LoadedAddress { site, loads, is_carried, leads_on });
             }
             module.names = names;
             module

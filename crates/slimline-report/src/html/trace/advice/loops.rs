@@ -3,12 +3,9 @@
 use std::fmt::{self, Write};
 use std::path::Path;
 
-use super::{changes as layouts, predicted_by};
-use crate::html::bar;
+use super::{changes as layouts, predicted_by, tried_table};
 use crate::html::page::{self, Escaped};
-use crate::html::table::{Cell, Column, Table};
 use crate::relayout::{AdvisedLoops, LoopRow, RelayoutReport, TriedOrderRow};
-use crate::text::gain;
 use crate::text::number::percent;
 use crate::text::relayout::loops::{BY, walks, what_they_are};
 
@@ -48,22 +45,9 @@ fn told(out: &mut impl Write, of: &LoopRow) -> fmt::Result {
 
 /// All orders, with the advised one marked.
 fn tried(out: &mut impl Write, of: &LoopRow, advised: Option<&TriedOrderRow>) -> fmt::Result {
-    if of.tried.is_empty() {
-        return Ok(());
-    }
-    let columns = [Column::Text("tried"), Column::Number("time"), Column::Bar("what is left of it")];
     let caption = format!("Orders of the loops around {} that were tried", of.at.as_deref().unwrap_or("it"));
-    let most = of.tried.iter().map(|row| row.time_ratio).fold(1.0, f64::max);
-    let mut table = Table::new(&caption, &columns);
-    for row in &of.tried {
-        let mark = if advised == Some(row) { " (advised)" } else { "" };
-        table.row(&[
-            Cell::text(&format!("{}{mark}", row.words())),
-            Cell::number(&gain(row.time_ratio - 1.0), row.time_ratio),
-            Cell::bar(bar::filled(row.time_ratio / most)),
-        ]);
-    }
-    table.write(out)
+    let rows: Vec<_> = of.tried.iter().map(|row| (row.words(), advised == Some(row), row.time_ratio)).collect();
+    tried_table(out, &caption, &rows)
 }
 
 /// One for which nothing is advised.

@@ -1,0 +1,363 @@
+//! Which loads to prefetch, and how many steps ahead: those whose addresses are computed of indexes that go by a stride.
+//!
+//! Site tables tell what addresses of loads are computed of ([`KnownAddress`]), a first pass which of these loads go by a stride ([`find`]), a
+//! second one what each load takes. Those that take most are replayed with prefetches at some distances
+//! ([`prefetched`](slimline_simulate::prefetched)).
+
+pub mod source;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use rustc_hash::FxHashMap;
+use slimline_simulate::locality::Walking;
+use slimline_simulate::prefetched::{Copy, FoundSteps, Indirect, KeyRole, NO_INSTRUCTION};
+use slimline_simulate::relaid::structure_key;
+use slimline_simulate::waiting::{INSTRUCTIONS, Waited};
+use slimline_trace::stream::decode::{KnownAddress, Program, SiteId};
+
+use super::{Taken, TimeRatio, WORTH_IT, best};
+use crate::origins::Origins;
+
+/// Steps ahead that are tried.
+pub const DISTANCES: [u32; 5] = [4, 8, 16, 32, 64];
+/// Part of the time that a load must take to be looked at.
+pub const LEAST_SHARE: f64 = 0.03;
+/// Part of the time that a chase must take to be told of.
+pub const LEAST_CHASED: f64 = 0.1;
+
+/// A load of which something is known, with all copies of it that the compiler made.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FoundLoad {
+    /// Keys of its accesses.
+    pub keys: Vec<u32>,
+    /// By numbers of sites; none of a chase.
+    pub copies: Vec<Copy>,
+    /// Its address comes of what it loaded a step before.
+    pub is_chase: bool,
+}
+
+/// All of them.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct FoundLoads {
+    /// By key.
+    pub keys: Vec<KeyRole>,
+    /// By key of those that time is told by: how many instructions there are for each access.
+    pub instructions: Vec<f64>,
+    /// The loads.
+    pub loads: Vec<FoundLoad>,
+}
+
+/// How a site goes through memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    /// It stays where it is.
+    Stays,
+    /// Mostly by one stride.
+    Strides,
+    Otherwise,
+}
+
+/// What is known of sites.
+struct Sites<'a> {
+    ways: FxHashMap<SiteId, Way>,
+    addresses: FxHashMap<SiteId, &'a KnownAddress>,
+}
+
+/// Finds loads whose addresses are computed of others, by what each key's accesses are of and how they go through memory.
+pub fn find(program: &Program, (sites, walks): (&[SiteId], &[Walking]), origins: &Origins) -> FoundLoads {
+    let sites_known = Sites::of(program, sites, walks);
+    let mut keys_of: FxHashMap<SiteId, Vec<u32>> = FxHashMap::default();
+    for (key, site) in (0..).zip(sites) {
+        keys_of.entry(*site).or_default().push(key);
+    }
+    let place = |site: SiteId| {
+        let origin = origins.of(keys_of[&site][0]);
+        [origin.function, origin.line, origin.column, origin.called_at, origin.called_at_column]
+    };
+    // What has no place in the source is no copy of anything.
+    let mut loads: BTreeMap<(bool, [u32; 5], u32), FoundLoad> = BTreeMap::new();
+    for address in program.addresses().iter().filter(|address| keys_of.contains_key(&address.site)) {
+        let is_chase = address.is_carried;
+        let copy = sites_known.copy(address);
+        if copy.is_none() && !is_chase {
+            continue;
+        }
+        let place = place(address.site);
+        let of_none = if place[2] == 0 { address.site.0 } else { 0 };
+        let load = loads.entry((is_chase, place, of_none)).or_default();
+        load.is_chase = is_chase;
+        load.keys.extend(&keys_of[&address.site]);
+        load.copies.extend(copy);
+    }
+    let mut loads: Vec<FoundLoad> = loads.into_values().collect();
+    loads.iter_mut().for_each(|load| load.copies.sort_unstable_by_key(|copy| copy.load));
+    let of_copy = |copy: &Copy| [copy.load].into_iter().chain(copy.through).chain(copy.indexes.clone());
+    let used: BTreeSet<u32> = loads.iter().flat_map(|load| &load.copies).flat_map(of_copy).collect();
+    let told: FxHashMap<SiteId, f64> = program.instructions().iter().copied().collect();
+    let mut instructions = vec![INSTRUCTIONS; structure_key(sites.len() as u32 + 1, false) as usize];
+    let role = |(told_as, site): (u32, &SiteId)| {
+        let leads_on = sites_known.addresses.get(site).is_some_and(|address| address.leads_on);
+        instructions[structure_key(told_as, leads_on) as usize] = told.get(site).copied().unwrap_or(INSTRUCTIONS);
+        KeyRole { instruction: if used.contains(&site.0) { site.0 } else { NO_INSTRUCTION }, told_as, leads_on }
+    };
+    let keys = (1..).zip(sites).map(role).collect();
+    FoundLoads { keys, instructions, loads }
+}
+
+impl<'a> Sites<'a> {
+    fn of(program: &'a Program, sites: &[SiteId], walks: &[Walking]) -> Self {
+        // By site: accesses but the first of each key, and those of them that stay and that go by the key's main stride.
+        let mut counts: FxHashMap<SiteId, [u64; 3]> = FxHashMap::default();
+        for (site, walking) in sites.iter().zip(walks) {
+            let [all, stays, strides] = counts.entry(*site).or_default();
+            *all += walking.strides.total();
+            let frequent = walking.strides.most_frequent();
+            *stays += frequent.iter().find(|stride| stride.bytes == 0).map_or(0, |stride| stride.count);
+            *strides += frequent.iter().find(|stride| stride.bytes != 0).map_or(0, |stride| stride.count);
+        }
+        let way = |[all, stays, strides]: [u64; 3]| {
+            if 10 * stays >= 9 * all {
+                Way::Stays
+            } else if 2 * strides >= all {
+                Way::Strides
+            } else {
+                Way::Otherwise
+            }
+        };
+        Self {
+            ways: counts.into_iter().map(|(site, counts)| (site, way(counts))).collect(),
+            addresses: program.addresses().iter().map(|address| (address.site, address)).collect(),
+        }
+    }
+
+    /// The loads that an address is computed of and that do not stay; nothing where one was never done.
+    fn moving(&self, address: &KnownAddress) -> Option<Vec<(SiteId, Way)>> {
+        let ways = address.loads.iter().map(|load| Some((*load, *self.ways.get(load)?)));
+        let ways: Option<Vec<_>> = ways.collect();
+        ways.map(|ways| ways.into_iter().filter(|(_, way)| *way != Way::Stays).collect())
+    }
+
+    /// A load that can be prefetched.
+    fn copy(&self, address: &KnownAddress) -> Option<Copy> {
+        // What goes by a stride itself hardware fetches.
+        if address.is_carried || self.ways.get(&address.site) != Some(&Way::Otherwise) {
+            return None;
+        }
+        let mut copy = Copy { load: address.site.0, through: None, indexes: Vec::new() };
+        for (load, way) in self.moving(address)? {
+            if way == Way::Strides {
+                copy.indexes.push(load.0);
+                continue;
+            }
+            let between = self.addresses.get(&load).filter(|between| !between.is_carried && copy.through.is_none())?;
+            let indexes = self.moving(between)?;
+            if indexes.is_empty() || indexes.iter().any(|(_, way)| *way != Way::Strides) {
+                return None;
+            }
+            copy.through = Some(load.0);
+            copy.indexes.extend(indexes.into_iter().map(|(index, _)| index.0));
+        }
+        (!copy.indexes.is_empty()).then_some(copy)
+    }
+}
+
+/// A load of which distances are tried.
+#[derive(Clone, Debug)]
+pub struct SearchedLoad {
+    /// Which of [`FoundLoads::loads`].
+    pub load: usize,
+    /// Part of the program's time that it takes, as the model of waiting has it.
+    pub share: f64,
+    /// How often it was loaded.
+    pub loads: u64,
+    /// What to replay.
+    pub indirect: Indirect,
+    /// By distance, what the program takes with this change alone, by a part of the accesses.
+    pub tried: Vec<(u32, TimeRatio)>,
+    /// What is advised, of these.
+    pub chosen: Option<usize>,
+    /// What all of the program took with the best of these, and nothing else changed.
+    pub confirmed: Option<Taken>,
+}
+
+impl SearchedLoad {
+    /// Takes in what each distance came to, and chooses one.
+    pub fn judge(&mut self, ratios: Vec<(u32, TimeRatio)>) {
+        self.chosen = best(&ratios.iter().map(|(_, ratio)| *ratio).collect::<Vec<_>>());
+        self.tried = ratios;
+    }
+
+    /// Takes in what the program took with what is chosen alone: one that does not save enough is not advised.
+    pub fn confirm(&mut self, taken: Taken, before: &Taken) {
+        self.confirmed = Some(taken);
+        self.chosen = self.chosen.filter(|_| TimeRatio::of(&taken, before).saved() >= WORTH_IT);
+    }
+
+    /// The distance that is advised.
+    pub fn advised(&self) -> Option<u32> {
+        self.chosen.map(|chosen| self.tried[chosen].0)
+    }
+
+    /// The one that saves most, whether that is enough or not.
+    pub fn closest(&self) -> Option<(u32, TimeRatio)> {
+        self.tried.iter().max_by(|a, b| a.1.saved().total_cmp(&b.1.saved())).copied()
+    }
+}
+
+/// What loads take.
+#[derive(Clone, Debug, Default)]
+pub struct MeasuredLoads {
+    /// Those that take most and can be prefetched, that first.
+    pub searched: Vec<SearchedLoad>,
+    /// The chase that takes most, if that is much: which load, and its part of the time.
+    pub chase: Option<(usize, f64)>,
+}
+
+impl FoundLoads {
+    /// Whether there is any that can be prefetched, or a chase.
+    pub fn is_empty(&self) -> bool {
+        self.loads.is_empty()
+    }
+
+    /// The copies of each.
+    pub fn copies(&self) -> Vec<&[Copy]> {
+        self.loads.iter().map(|load| &*load.copies).collect()
+    }
+
+    /// So many at most of those that take most, of times by key and of how their indexes go on.
+    pub fn measured(&self, waited: &Waited, steps: &[FoundSteps], most: usize) -> MeasuredLoads {
+        let time = |load: usize| -> f64 {
+            let roles = self.loads[load].keys.iter().map(|key| &self.keys[*key as usize]);
+            let told_as = roles.map(|role| structure_key(role.told_as, role.leads_on) as usize);
+            told_as.filter_map(|key| waited.of_keys.get(key)).map(|times| times.expected).sum()
+        };
+        let whole = waited.times.expected;
+        let share = |load: usize| if whole > 0.0 { time(load) / whole } else { 0.0 };
+        let mut searched: Vec<SearchedLoad> = Vec::new();
+        let mut chase: Option<(usize, f64)> = None;
+        for (number, load) in self.loads.iter().enumerate() {
+            let share = share(number);
+            if load.is_chase {
+                if share >= LEAST_CHASED && chase.is_none_or(|(_, most)| share > most) {
+                    chase = Some((number, share));
+                }
+                continue;
+            }
+            let Some((stride, lanes)) = steps[number].main().filter(|_| share >= LEAST_SHARE) else { continue };
+            searched.push(SearchedLoad {
+                load: number,
+                share,
+                loads: steps[number].loads,
+                indirect: Indirect { copies: load.copies.clone(), stride, lanes },
+                tried: Vec::new(),
+                chosen: None,
+                confirmed: None,
+            });
+        }
+        searched.sort_by(|a, b| b.share.total_cmp(&a.share));
+        searched.truncate(most);
+        MeasuredLoads { searched, chase }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use slimline_simulate::access::{Access, AccessKind, Consumer as _};
+    use slimline_simulate::locality::KeyWalks;
+    use slimline_simulate::prefetched::Steps;
+    use slimline_simulate::waiting::Times;
+    use slimline_trace::stream::sites::{LoadedAddress, LoopBody, ModuleBuilder, Site, SiteKind};
+
+    use super::*;
+    use crate::origins::{Names, Origin};
+
+    /// Loads, by numbers of sites: what each address is computed of, and whether a step before. All have a place of their own in the source.
+    fn program(addresses: &[(u32, &[u32], bool)]) -> (Program, Origins) {
+        let mut builder = ModuleBuilder::new();
+        builder.segment(vec![Site::new(SiteKind::Load, 8); 4]);
+        for &(site, loads, is_carried) in addresses {
+            builder.address(LoadedAddress { site, loads: loads.to_vec(), is_carried, leads_on: is_carried });
+        }
+        builder.loop_body(LoopBody { instructions: 30, sites: vec![0, 1] });
+        let module = builder.finish("a.c", "a.o", "/", "test");
+        let mut program = Program::new();
+        program.add(module.encode().0, module);
+        let mut names = Names::default();
+        let line = names.number("a.c:3");
+        let keys = (1..=4).map(|column| Origin { line, column, ..Origin::default() }).collect();
+        (program, Origins::new(keys, Vec::new(), names, Vec::new()))
+    }
+
+    /// What is found where site after site is loaded from these places, step after step.
+    fn found(addresses: &[(u32, &[u32], bool)], places: impl Fn(u64) -> Vec<u64>) -> FoundLoads {
+        let (program, origins) = program(addresses);
+        let mut walks = KeyWalks::default();
+        for step in 0..50 {
+            let access = |(key, address)| Access { address, key, bytes: 8, thread: 0, kind: AccessKind::Load };
+            walks.take(&(0..).zip(places(step)).map(access).collect::<Vec<_>>());
+        }
+        let sites: Vec<SiteId> = (0..4).map(SiteId).collect();
+        find(&program, (&sites, &walks.finish()), &origins)
+    }
+
+    fn mixed(step: u64) -> u64 {
+        step.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40 << 3
+    }
+
+    #[test]
+    fn a_load_has_indexes_that_go_by_a_stride() {
+        let places = |step: u64| vec![1000 + 4 * step, mixed(step), 5000, mixed(step + 70)];
+        // The third stays where it is, and tells nothing.
+        let all = found(&[(1, &[0, 2], false)], places);
+        let copy = Copy { load: 1, through: None, indexes: vec![0] };
+        assert_eq!(all.loads, [FoundLoad { keys: vec![1], copies: vec![copy], is_chase: false }]);
+        let roles: Vec<u32> = all.keys.iter().map(|role| role.instruction).collect();
+        assert_eq!(roles, [0, 1, NO_INSTRUCTION, NO_INSTRUCTION]);
+        let told = |key: u32| all.instructions[structure_key(key + 1, false) as usize];
+        assert_eq!([0, 1, 2, 3].map(told), [15.0, 15.0, INSTRUCTIONS, INSTRUCTIONS]);
+        // Of an index that has one itself.
+        let all = found(&[(1, &[0], false), (3, &[1], false)], places);
+        let copies: Vec<&Copy> = all.loads.iter().flat_map(|load| &load.copies).collect();
+        assert_eq!(copies[1], &Copy { load: 3, through: Some(1), indexes: vec![0] });
+        // Two between are too many, and what has an index that goes nowhere by a stride has none.
+        assert!(found(&[(3, &[1], false)], places).is_empty());
+        // What goes by a stride itself needs none.
+        assert!(found(&[(0, &[2], false), (2, &[0], false)], places).is_empty());
+    }
+
+    #[test]
+    fn a_chase_is_one() {
+        let all = found(&[(1, &[1], true), (3, &[0, 1], true)], |step| vec![4 * step, mixed(step), 0, mixed(step) + 8]);
+        assert!(all.loads.iter().all(|load| load.is_chase && load.copies.is_empty()), "{all:?}");
+        assert_eq!(all.loads.len(), 2);
+        assert!(all.keys[1].leads_on && !all.keys[0].leads_on);
+    }
+
+    #[test]
+    fn what_takes_most_is_looked_at() {
+        let places = |step: u64| vec![1000 + 4 * step, mixed(step), 5000, mixed(step + 70)];
+        let all = found(&[(1, &[0], false), (3, &[0], false)], places);
+        let mut steps = Steps::new(&all.keys, &all.copies());
+        for step in 0..50 {
+            let access = |(key, address)| Access { address, key, bytes: 8, thread: 0, kind: AccessKind::Load };
+            steps.take(&(0..).zip(places(step)).map(access).collect::<Vec<_>>());
+        }
+        let of_key = |expected| Times { least: 0.0, expected, most: 0.0 };
+        let mut of_keys = vec![Times::default(); 20];
+        of_keys[structure_key(2, false) as usize] = of_key(2.0);
+        of_keys[structure_key(4, false) as usize] = of_key(50.0);
+        let machine = slimline_simulate::machine::Machine::parse(
+            "name = \"m\"\ncache = [{ name = \"L1\", level = 1, holds = \"data\", size = 512, line = 64, ways = 8, latency = 2 }]\n\
+             memory = [{ name = \"m\", latency = 102 }]\n",
+        );
+        let simulation =
+            slimline_simulate::simulation::Simulation::new(&machine.unwrap(), &Default::default()).unwrap();
+        let outcome = simulation.finish();
+        let waited = Waited { times: of_key(100.0), of_keys, keys: Vec::new(), outcome };
+        let measured = all.measured(&waited, &steps.finish(), 3);
+        let [load] = &measured.searched[..] else { panic!("{measured:?}") };
+        assert_eq!((load.load, load.share, load.loads), (1, 0.5, 50));
+        assert_eq!((load.indirect.stride, load.indirect.lanes), (4, 1));
+        assert_eq!(measured.chase, None);
+    }
+}

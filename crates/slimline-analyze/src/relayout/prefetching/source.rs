@@ -1,0 +1,315 @@
+//! How a load that is to be prefetched is written, and what to write for it.
+//!
+//! ```text
+//!   for (long i = 0; i < n; i++) {
+//!       unsigned at = hash(keys[i]) & mask;
+//!       found += slots[at].count;              slots[at].count is loaded here, of slots[hash(keys[i]) & mask]
+//! ```
+
+/// Lines above a load that its loop and what is computed before it are looked for in.
+const MOST_LINES: usize = 60;
+/// Variables that are replaced by what is computed for them.
+const MOST_VARIABLES: usize = 3;
+
+/// A load of an element that a counter leads to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Indexed {
+    /// What is loaded, by the loop's counter: `a[b[i]]`.
+    text: String,
+    counter: Counter,
+    is_rust: bool,
+}
+
+/// What a loop counts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Counter {
+    name: String,
+    step: u64,
+    /// Its comparison, and what with: `<`, `n`.
+    bound: Option<(&'static str, String)>,
+}
+
+/// What is loaded at a place in a source, numbered from 1; none where that is written otherwise.
+pub fn indexed(source: &str, (line, column): (u32, u32), is_rust: bool) -> Option<Indexed> {
+    let lines: Vec<&str> = source.lines().collect();
+    let number = (line as usize).checked_sub(1)?;
+    let mut text = element(lines.get(number)?, (column as usize).checked_sub(1)?)?;
+    let above: Vec<&str> = lines[number.saturating_sub(MOST_LINES)..=number].iter().rev().copied().collect();
+    let counters: Vec<Counter> = above.iter().filter_map(|line| counter(line, is_rust)).collect();
+    // What is set in a step is set behind the head of its loop.
+    let head = above.iter().position(|line| counter(line, is_rust).is_some())?;
+    let in_step = above.get(1..head).unwrap_or_default();
+    for _ in 0..=MOST_VARIABLES {
+        if let Some(counter) = counters.iter().find(|counter| has_word(&text, &counter.name)) {
+            return Some(Indexed { text, counter: counter.clone(), is_rust });
+        }
+        let (variable, value) = words(&text).into_iter().find_map(|word| Some((word, value_of(in_step, word)?)))?;
+        text = with_word(&text, variable, &value);
+    }
+    None
+}
+
+impl Indexed {
+    /// What is loaded, as it was written.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// What asks for it so many steps ahead; where an index has one itself, for that twice as many.
+    pub fn prefetch(&self, distance: u32, has_through: bool) -> Option<String> {
+        let Counter { name, step, bound } = &self.counter;
+        let (of, index) = last_index(&self.text)?;
+        let later = |times: u64| format!("{name} + {}", u64::from(distance) * step * times);
+        let with = |text: &str, times: u64| {
+            let counter = if text.trim() == name { later(times) } else { format!("({})", later(times)) };
+            // Alone in its brackets it needs none of its own.
+            with_word(text, name, &counter).replace(&format!("[({})]", later(times)), &format!("[{}]", later(times)))
+        };
+        let ask = |of: &str, index: &str, times: u64| {
+            let asked = match self.is_rust {
+                true => format!(
+                    "unsafe {{ _mm_prefetch::<_MM_HINT_T0>({of}.as_ptr().wrapping_add({}).cast()) }};",
+                    with(index, times)
+                ),
+                false => format!("__builtin_prefetch(&{}[{}]);", with(of, times), with(index, times)),
+            };
+            match bound {
+                Some((than, bound)) => {
+                    let condition = format!("{} {than} {bound}", later(times));
+                    match self.is_rust {
+                        true => format!("if {condition} {{ {asked} }}\n"),
+                        false => format!("if ({condition}) {asked}\n"),
+                    }
+                }
+                None => format!("{asked}\n"),
+            }
+        };
+        let mut code = String::new();
+        if self.is_rust {
+            code += "// use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};\n";
+        }
+        if has_through {
+            let (between, index) = last_index(index)?;
+            code += &ask(between, index, 2);
+        }
+        Some(code + &ask(of, index, 1))
+    }
+}
+
+fn is_word(at: char) -> bool {
+    at.is_alphanumeric() || at == '_'
+}
+
+/// Words of a text that begin with no digit, and do not come behind a dot or an arrow.
+fn words(text: &str) -> Vec<&str> {
+    let mut found = Vec::new();
+    let mut rest = text;
+    while let Some(start) = rest.find(is_word) {
+        let before = text[..text.len() - rest.len() + start].trim_end();
+        let word = &rest[start..];
+        let word = &word[..word.find(|at| !is_word(at)).unwrap_or(word.len())];
+        let is_member = before.ends_with("->") || before.ends_with('.') && !before.ends_with("..");
+        if !word.starts_with(|at: char| at.is_ascii_digit()) && !is_member {
+            found.push(word);
+        }
+        rest = &rest[start + word.len()..];
+    }
+    found
+}
+
+fn has_word(text: &str, word: &str) -> bool {
+    words(text).contains(&word)
+}
+
+/// The text with another one in the place of each such word.
+fn with_word(text: &str, word: &str, other: &str) -> String {
+    let mut out = String::new();
+    let mut rest = text;
+    while let Some(start) = rest.find(is_word) {
+        let (before, behind) = rest.split_at(start);
+        let found = &behind[..behind.find(|at| !is_word(at)).unwrap_or(behind.len())];
+        out += before;
+        let is_member = out.ends_with("->") || out.ends_with('.') && !out.ends_with("..");
+        out += if found == word && !is_member { other } else { found };
+        rest = &behind[found.len()..];
+    }
+    out + rest
+}
+
+/// Where the bracket that a text begins with is closed.
+fn closing(text: &str) -> Option<usize> {
+    let mut depth = 0_i32;
+    for (at, of) in text.char_indices() {
+        depth += i32::from(matches!(of, '(' | '[')) - i32::from(matches!(of, ')' | ']'));
+        if depth == 0 {
+            return Some(at);
+        }
+    }
+    None
+}
+
+/// Where the bracket that a text ends with is opened.
+fn opening(text: &str) -> Option<usize> {
+    let mut depth = 0_i32;
+    for (at, of) in text.char_indices().rev() {
+        depth += i32::from(matches!(of, ')' | ']')) - i32::from(matches!(of, '(' | '['));
+        if depth == 0 {
+            return Some(at);
+        }
+    }
+    None
+}
+
+/// The element that is loaded in a line at a place: `nodes[next[i]].key`.
+fn element(line: &str, at: usize) -> Option<String> {
+    let (before, behind) = line.split_at_checked(at)?;
+    let mut start = before.len();
+    loop {
+        let rest = &line[..start];
+        if rest.ends_with(is_word) {
+            start = rest.rfind(|at| !is_word(at)).map_or(0, |at| at + 1);
+        } else if let Some(rest) = rest.strip_suffix("->").or_else(|| rest.strip_suffix('.')) {
+            start = rest.len();
+        } else if rest.ends_with(']') && start < before.len() {
+            start = opening(rest)?;
+        } else {
+            break;
+        }
+    }
+    let mut end = at + behind.find(|at| !is_word(at)).unwrap_or(behind.len());
+    loop {
+        let rest = &line[end..];
+        let member = rest.strip_prefix("->").or_else(|| rest.strip_prefix('.'));
+        if rest.starts_with('[') {
+            end += closing(rest)? + 1;
+        } else if let Some(member) = member.filter(|member| member.starts_with(is_word)) {
+            end = line.len() - member.len() + member.find(|at| !is_word(at)).unwrap_or(member.len());
+        } else {
+            break;
+        }
+    }
+    let text = line[start..end].trim();
+    text.contains('[').then(|| text.to_owned())
+}
+
+/// What an element is of, and its index, of the last brackets: what is behind them is of the element.
+fn last_index(text: &str) -> Option<(&str, &str)> {
+    let end = text.rfind(']')?;
+    let start = opening(&text[..=end])?;
+    Some((&text[..start], &text[start + 1..end]))
+}
+
+/// What a `for` loop counts that begins in this line.
+fn counter(line: &str, is_rust: bool) -> Option<Counter> {
+    let rest = &line[line.find("for ").or_else(|| line.find("for("))?..][3..];
+    if is_rust {
+        let (name, range) = rest.split_once(" in ")?;
+        let (_, end) = range.split_once("..")?;
+        let (than, end) = end.strip_prefix('=').map_or(("<", end), |end| ("<=", end));
+        let end = end.trim_end().trim_end_matches('{').trim();
+        let bound = end.chars().all(|at| is_word(at) || "().".contains(at)).then(|| (than, end.to_owned()));
+        return Some(Counter { name: name.trim().to_owned(), step: 1, bound });
+    }
+    let rest = rest.trim_start();
+    let head = &rest[1..closing(rest).filter(|_| rest.starts_with('('))?];
+    let [_, condition, step] = head.split(';').collect::<Vec<_>>()[..] else { return None };
+    let step = step.trim();
+    let (name, step) = match step.split_once("+=") {
+        Some((name, step)) => (name.trim(), step.trim().parse().ok()?),
+        None => (step.strip_suffix("++").or_else(|| step.strip_prefix("++"))?.trim(), 1),
+    };
+    let compared = ["<=", "<", "!="].into_iter().find_map(|than| Some((than, condition.split_once(than)?)));
+    let bound = compared.filter(|(_, (of, _))| of.trim() == name).map(|(than, (_, bound))| {
+        // Behind the last step nothing is equal.
+        (if than == "!=" { "<" } else { than }, bound.trim().to_owned())
+    });
+    (!name.is_empty() && name.chars().all(is_word)).then(|| Counter { name: name.to_owned(), step, bound })
+}
+
+/// What is computed for a variable in the nearest of these lines that sets it.
+fn value_of(above: &[&str], variable: &str) -> Option<String> {
+    let sets = |line: &&str| {
+        let (to, value) = line.split_once('=')?;
+        let value = value.trim().split("//").next()?.trim_end().strip_suffix(';')?;
+        let is_it = to.trim_end().split(|at| !is_word(at)).next_back() == Some(variable);
+        let is_plain = !value.starts_with('=') && !value.is_empty() && !to.contains("for") && !value.contains(';');
+        (is_it && is_plain).then(|| value.trim().to_owned())
+    };
+    let value = above.iter().find_map(sets)?;
+    // In brackets of its own where that may matter.
+    Some(if value.chars().all(is_word) || closing_is_last(&value) { value } else { format!("({value})") })
+}
+
+/// Whether it is one name with brackets behind it.
+fn closing_is_last(value: &str) -> bool {
+    let name = value.find(|at| !is_word(at)).unwrap_or(value.len());
+    let rest = &value[name..];
+    name > 0 && rest.starts_with(['[', '(']) && closing(rest) == Some(rest.len() - 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn prefetch(source: &str, at: &str, (distance, has_through): (u32, bool), is_rust: bool) -> Option<String> {
+        let (line, text) = (1..).zip(source.lines()).find(|(_, text)| text.contains(at))?;
+        let column = text.find(at)? as u32 + 1;
+        indexed(source, (line, column), is_rust)?.prefetch(distance, has_through)
+    }
+
+    #[test]
+    fn a_gather_is_asked_for_by_its_counter() {
+        let source = "for (long i = 0; i < n; i++) {\n    sum += a[index[i]];\n}\n";
+        assert_eq!(
+            prefetch(source, "a[index", (16, false), false).unwrap(),
+            "if (i + 16 < n) __builtin_prefetch(&a[index[i + 16]]);\n"
+        );
+        let source = "for (k = first; k <= last; k += 2)\n    sum += nodes[next[k - 1]].weight * 3;\n";
+        assert_eq!(
+            prefetch(source, "weight", (8, false), false).unwrap(),
+            "if (k + 16 <= last) __builtin_prefetch(&nodes[next[(k + 16) - 1]]);\n"
+        );
+    }
+
+    #[test]
+    fn what_is_computed_before_is_put_in() {
+        let source = "slots = calloc(count, 16);\nfor (size_t i = 0; i != count; ++i) {\n    uint64_t h = mixed(keys[i]);\n    size_t at = h & mask; // slot\n    \
+                      if (slots[at].key == keys[i]) found++;\n}\n";
+        assert_eq!(
+            prefetch(source, "key ==", (32, false), false).unwrap(),
+            "if (i + 32 < count) __builtin_prefetch(&slots[(mixed(keys[i + 32]) & mask)]);\n"
+        );
+    }
+
+    #[test]
+    fn an_index_between_is_asked_for_first() {
+        let source = "for (int i = 0; i < n; i++) sum += a[b[c[i]]];\n";
+        assert_eq!(
+            prefetch(source, "a[b", (8, true), false).unwrap(),
+            "if (i + 16 < n) __builtin_prefetch(&b[c[i + 16]]);\nif (i + 8 < n) __builtin_prefetch(&a[b[c[i + 8]]]);\n"
+        );
+    }
+
+    #[test]
+    fn rust_has_a_function_for_it() {
+        let source = "    for i in 0..index.len() {\n        sum += values[index[i] as usize];\n    }\n";
+        let expected = "// use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};\nif i + 16 < index.len() { unsafe { \
+                        _mm_prefetch::<_MM_HINT_T0>(values.as_ptr().wrapping_add(index[i + 16] as usize).cast()) }; }\n";
+        assert_eq!(prefetch(source, "values[", (16, false), true).unwrap(), expected);
+    }
+
+    #[test]
+    fn what_is_written_otherwise_is_left() {
+        for source in [
+            "while (p) sum += a[*p++];\n",
+            "for (node = list; node; node = node->next) sum += a[node->at];\n",
+            "for (i = 0; i < n; i++) {\n    k = next(k);\n    sum += a[j];\n}\n",
+            "sum += a[i];\n",
+            "",
+        ] {
+            assert_eq!(prefetch(source, "a[", (8, false), false), None, "{source}");
+        }
+        assert_eq!(indexed("a[i]\n", (9, 9), false), None);
+        assert_eq!(indexed("a[i]\n", (1, 90), false), None);
+    }
+}

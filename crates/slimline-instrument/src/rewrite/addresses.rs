@@ -1,0 +1,150 @@
+//! What addresses of loads are computed of: other loads, so that who knows what these will load knows the addresses beforehand.
+//!
+//! ```text
+//!   a[b[i]]                      of b[i], which goes by a counter
+//!   table[hash(keys[i]) & mask]  of keys[i], if hash is inlined
+//!   node->key, node = node->next of node->next, a step before: it is carried
+//! ```
+//!
+//! And how many instructions loops have, which says how many steps of one a core has under way at a time.
+//!
+//! What is computed outside the load's innermost loop stays as it is in it. What another function returns, or one of several ways to a place
+//! leads to, nobody computes beforehand.
+
+use std::collections::{HashMap, HashSet};
+
+use slimline_trace::stream::sites::{LoadedAddress, LoopBody};
+
+use super::touch::{Attributes, touches_memory};
+use crate::llvm::{Block, BlocksOfLoop, Function, Nesting, Opcode, TypeKind, Value};
+
+/// Most values that an address is followed through.
+const MOST_VALUES: usize = 64;
+/// Most loads that it is computed of.
+const MOST_LOADS: usize = 4;
+/// Most sums between two values of a counter.
+const MOST_SUMS: usize = 4;
+
+/// Loads and stores of a function.
+pub(super) struct Addresses<'a, 'm> {
+    blocks: &'a [Block<'m>],
+    nesting: Nesting<'m>,
+    attributes: &'a Attributes,
+    /// And their sites.
+    accesses: HashMap<Value<'m>, u32>,
+}
+
+/// What an address is computed of.
+struct Followed<'a, 'm> {
+    within: &'a BlocksOfLoop<'m>,
+    attributes: &'a Attributes,
+    seen: HashSet<Value<'m>>,
+    loads: Vec<Value<'m>>,
+    is_carried: bool,
+}
+
+impl<'a, 'm> Addresses<'a, 'm> {
+    /// Of a function with these blocks, its entry first.
+    pub(super) fn of(blocks: &'a [Block<'m>], attributes: &'a Attributes, accesses: Vec<(Value<'m>, u32)>) -> Self {
+        Self { blocks, nesting: Nesting::of(blocks), attributes, accesses: accesses.into_iter().collect() }
+    }
+
+    /// All that is known of loads, by site.
+    pub(super) fn loaded(&self) -> Vec<LoadedAddress> {
+        let loads = self.accesses.iter().filter(|(access, _)| access.opcode() == Some(Opcode::Load));
+        let mut all: Vec<LoadedAddress> = loads.filter_map(|(load, site)| self.one(*load, *site)).collect();
+        all.sort_unstable_by_key(|address| address.site);
+        all
+    }
+
+    /// What steps of loops are made of. A loop without accesses is as if it had one step.
+    #[expect(clippy::mutable_key_type, reason = "handles are compared by what they point to, which stays")]
+    pub(super) fn bodies(&self) -> Vec<LoopBody> {
+        let sites = |block: &Block<'m>| {
+            block.instructions().iter().filter_map(|it| self.accesses.get(it).copied()).collect::<Vec<_>>()
+        };
+        let instructions =
+            |block: &Block<'m>| block.instructions().iter().filter(|it| !it.is_done_within_another()).count();
+        let body = |blocks: Vec<Block<'m>>| LoopBody {
+            instructions: blocks.iter().map(instructions).sum::<usize>() as u32,
+            sites: blocks.iter().flat_map(sites).collect(),
+        };
+        let with_sites: HashSet<Block<'m>> =
+            self.blocks.iter().copied().filter(|block| !sites(block).is_empty()).collect();
+        let bodies = self.nesting.bodies(self.blocks, |block| with_sites.contains(&block)).into_iter().map(body);
+        bodies.filter(|body| !body.sites.is_empty()).collect()
+    }
+
+    fn one(&self, load: Value<'m>, site: u32) -> Option<LoadedAddress> {
+        let leads_on = load.r#type().kind() == TypeKind::Pointer && leads_on(load, true);
+        let (loads, is_carried) = self.loads_of(load).unwrap_or_default();
+        (leads_on || !loads.is_empty()).then_some(LoadedAddress { site, loads, is_carried, leads_on })
+    }
+
+    /// The sites that a load's address is computed of, and whether in a step before.
+    fn loads_of(&self, load: Value<'m>) -> Option<(Vec<u32>, bool)> {
+        let within = self.nesting.innermost(load.block()?)?;
+        let (seen, loads) = Default::default();
+        let mut followed = Followed { within, attributes: self.attributes, seen, loads, is_carried: false };
+        let is_computed = followed.is_computed(load.operand(0)?);
+        let sites: Option<Vec<u32>> = followed.loads.iter().map(|load| self.accesses.get(load).copied()).collect();
+        sites.filter(|sites| is_computed && sites.len() <= MOST_LOADS).map(|sites| (sites, followed.is_carried))
+    }
+}
+
+impl<'m> Followed<'_, 'm> {
+    /// Whether a value is computed of loads, of what stays as it is, and of counters only; takes in which loads.
+    fn is_computed(&mut self, value: Value<'m>) -> bool {
+        if !self.within.computes(value) || !self.seen.insert(value) {
+            return true;
+        }
+        if self.seen.len() > MOST_VALUES {
+            return false;
+        }
+        match value.opcode() {
+            Some(Opcode::Load) => {
+                self.loads.push(value);
+                !value.is_volatile() && !value.is_atomic()
+            }
+            Some(Opcode::Phi) if self.within.begins_with(value) => {
+                if value.incoming().iter().all(|next| self.counts_up(*next, value, MOST_SUMS)) {
+                    return true;
+                }
+                self.is_carried = true;
+                value.incoming().iter().all(|next| self.is_computed(*next))
+            }
+            // Which way was gone is no matter where that was a step before.
+            Some(Opcode::Phi) if self.is_carried => value.incoming().iter().all(|next| self.is_computed(*next)),
+            Some(Opcode::Call) => {
+                let computes = |called: &Function<'m>| {
+                    called.value().name().starts_with("llvm.") && !touches_memory(*called, self.attributes)
+                };
+                value.called().and_then(Value::as_function).filter(computes).is_some()
+                    && (0..value.arguments()).filter_map(|at| value.operand(at)).all(|of| self.is_computed(of))
+            }
+            _ if value.is_computation() => {
+                (0..value.operands()).filter_map(|at| value.operand(at)).all(|of| self.is_computed(of))
+            }
+            _ => false,
+        }
+    }
+
+    /// Whether what a phi becomes next is itself and what stays as it is, added up.
+    fn counts_up(&self, next: Value<'m>, phi: Value<'m>, sums: usize) -> bool {
+        if next == phi || !self.within.computes(next) {
+            return true;
+        }
+        matches!(next.opcode(), Some(Opcode::Add | Opcode::Subtract | Opcode::ElementPointer))
+            && sums > 0
+            && (0..next.operands()).filter_map(|at| next.operand(at)).all(|of| self.counts_up(of, phi, sums - 1))
+    }
+}
+
+/// Whether a pointer goes to another function or to a merge of ways; `may_be_member`: or the address of one of its members does.
+fn leads_on(pointer: Value<'_>, may_be_member: bool) -> bool {
+    pointer.users().into_iter().any(|user| match user.opcode() {
+        Some(Opcode::Phi | Opcode::Return) => true,
+        Some(Opcode::ElementPointer) => may_be_member && leads_on(user, false),
+        _ => user.called().is_some_and(|called| called != pointer && !called.name().starts_with("llvm.")),
+    })
+}

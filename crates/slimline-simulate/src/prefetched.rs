@@ -1,0 +1,448 @@
+//! Accesses as they were if loads whose addresses come of indexes were prefetched.
+//!
+//! ```text
+//!   for (i = 0; i < n; i++) {
+//!       __builtin_prefetch(&a[b[i + 8]]);     loads b[i + 8], and asks for what a[b[i]] loads eight steps later
+//!       sum += a[b[i]];
+//!   }
+//! ```
+//!
+//! Which address that is, the trace says: it is looked ahead in it, by so many occurrences of the load in the same thread, for the one whose index
+//! lies as many strides behind the one that is loaded now. If there is none, the loop ends before or leaves that step out, and what is asked
+//! for is nothing that is known: it costs its instructions. So the first steps of a loop have no prefetch before them, and the last ones
+//! ask for nothing.
+//!
+//! What has an index between (`a[b[c[i]]]`) is asked for in two steps: `b[c[i + 16]]` is prefetched, and `a[b[c[i + 8]]]`, for which `b[c[i + 8]]` is
+//! loaded (S. Ainsworth and T. Jones, *Software Prefetching for Indirect Memory Accesses*, CGO 2017).
+
+mod steps;
+
+use std::collections::VecDeque;
+
+pub use self::steps::{FoundSteps, Steps};
+use crate::access::{Access, AccessKind, Consumer, Located};
+use crate::relaid::{NO_STRUCTURE, structure_key};
+
+/// Accesses that wait for those that come later, at most: 64 steps of a loop with a thousand accesses each.
+const MOST_WAITING: usize = 1 << 16;
+
+/// An instruction that no load of an index is, nor has one.
+pub const NO_INSTRUCTION: u32 = u32::MAX;
+
+/// What keys stand for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct KeyRole {
+    /// Number of the instruction, or [`NO_INSTRUCTION`].
+    pub instruction: u32,
+    /// The number that its time is told by, by [`structure_key`] of that.
+    pub told_as: u32,
+    /// What it loads leads on to where addresses are of nothing else.
+    pub leads_on: bool,
+}
+
+/// One copy of a load that can be prefetched, by numbers of instructions.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Copy {
+    /// The load.
+    pub load: u32,
+    /// The load that its own index is, where that has an index itself.
+    pub through: Option<u32>,
+    /// Loads of the indexes, which go by a stride, first the one that tells the step.
+    pub indexes: Vec<u32>,
+}
+
+/// A load that can be prefetched.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Indirect {
+    /// The compiler's copies of it.
+    pub copies: Vec<Copy>,
+    /// From one step's index to the next one's.
+    pub stride: i64,
+    /// Loads for each index that is loaded, which is a vector of as many; mostly 1.
+    pub lanes: u32,
+}
+
+/// What is prefetched, and how many steps ahead.
+pub type Chosen<'a> = (&'a Indirect, u32);
+
+/// An occurrence of a load.
+#[derive(Clone, Copy, Debug)]
+struct Occurrence {
+    /// Where it waits, among all accesses.
+    number: u64,
+    /// Where its index is.
+    index: u64,
+    /// What it loads, and what its index loads that has one itself.
+    address: u64,
+    through: Option<u64>,
+}
+
+/// What is done before a load.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Asked {
+    /// Where its own index is: memory that is near, whatever else is not known.
+    here: u64,
+    /// The indexes that are loaded: so many steps later, and twice as many.
+    indexes: [u64; 2],
+    /// What it loads so many steps later; none where that is not known.
+    address: Option<u64>,
+    /// Of one with an index between, where that is so many steps later, and twice as many.
+    through: [Option<u64>; 2],
+}
+
+/// An access that waits.
+#[derive(Clone, Copy, Debug)]
+struct Waits {
+    access: Access,
+    /// It is prefetched: by which of those chosen, and where its index is.
+    of: Option<(u32, u64)>,
+    asked: Option<Asked>,
+}
+
+/// A load of a thread.
+#[derive(Clone, Debug, Default)]
+struct Following {
+    /// Those that are not asked for yet, and as many behind the first one as are looked ahead.
+    occurrences: VecDeque<Occurrence>,
+    /// The last index that was loaded, and which of its lanes comes next.
+    index: Option<u64>,
+    lane: u32,
+}
+
+/// A thread.
+#[derive(Clone, Debug, Default)]
+struct Thread {
+    /// By instruction: where it was last.
+    last: Vec<u64>,
+    /// By what is chosen.
+    loads: Vec<Following>,
+}
+
+/// Hands accesses on with prefetches between them. Memory: that of [`MOST_WAITING`] accesses.
+#[derive(Debug)]
+pub struct Prefetched<'a, C> {
+    to: C,
+    keys: &'a [KeyRole],
+    chosen: Vec<Chosen<'a>>,
+    /// By instruction: which of those chosen it is a copy of, and which copy.
+    copy_of: Vec<Option<(u32, &'a Copy)>>,
+    threads: Vec<Thread>,
+    waiting: VecDeque<Waits>,
+    /// The number of the first one that waits.
+    first: u64,
+    handed_on: Vec<Access>,
+}
+
+impl<'a, C: Consumer> Prefetched<'a, C> {
+    /// With these prefetches; with none accesses are as they were. Of what keys are, nothing is known behind the last one.
+    pub fn new(to: C, keys: &'a [KeyRole], chosen: Vec<Chosen<'a>>) -> Self {
+        let mut copy_of: Vec<Option<(u32, &'a Copy)>> = Vec::new();
+        for (number, (indirect, _)) in (0..).zip(&chosen) {
+            for copy in &indirect.copies {
+                let all = copy.indexes.iter().chain(&copy.through).chain([&copy.load]);
+                let most = all.max().map_or(0, |most| *most as usize + 1);
+                copy_of.resize(copy_of.len().max(most), None);
+                copy_of[copy.load as usize] = Some((number, copy));
+            }
+        }
+        let (threads, waiting, handed_on) = Default::default();
+        Self { to, keys, chosen, copy_of, threads, waiting, first: 0, handed_on }
+    }
+
+    /// Who took it all in.
+    pub fn finish(mut self) -> C {
+        self.hand_on(0);
+        self.to.take(&self.handed_on);
+        self.to
+    }
+
+    fn one(&mut self, access: &Access) {
+        let none = KeyRole { instruction: NO_INSTRUCTION, told_as: 0, leads_on: false };
+        let role = self.keys.get(access.key as usize).copied().unwrap_or(none);
+        let access = Access { key: structure_key(role.told_as, role.leads_on), ..*access };
+        let waits = Waits { access, of: None, asked: None };
+        let Some(copy) = self.copy_of.get(role.instruction as usize).copied() else {
+            return self.waiting.push_back(waits);
+        };
+        let thread = access.thread as usize;
+        if self.threads.len() <= thread {
+            self.threads.resize_with(thread + 1, Thread::default);
+        }
+        let thread = &mut self.threads[thread];
+        thread.last.resize(self.copy_of.len(), 0);
+        thread.last[role.instruction as usize] = access.address;
+        let Some((of, copy)) = copy else { return self.waiting.push_back(waits) };
+        thread.loads.resize_with(self.chosen.len(), Following::default);
+        let (indirect, distance) = self.chosen[of as usize];
+        let number = self.first + self.waiting.len() as u64;
+        let occurrence = thread.occurrence(copy, (of, indirect), (number, access.address));
+        self.waiting.push_back(Waits { of: Some((of, occurrence.index)), ..waits });
+        let all = &mut thread.loads[of as usize].occurrences;
+        all.push_back(occurrence);
+        // What waits no longer was handed on without a look ahead.
+        while all.front().is_some_and(|first| first.number < self.first) {
+            all.pop_front();
+        }
+        if all.len() > distance as usize * indirect.steps() {
+            let asked = asked(all, indirect, distance);
+            if let Some(first) = all.pop_front() {
+                self.waiting[(first.number - self.first) as usize].asked = Some(asked);
+            }
+        }
+    }
+
+    /// Hands on what waits, but for so many at most, which wait for what comes.
+    fn hand_on(&mut self, most: usize) {
+        while let Some(Waits { access, of, asked }) = self.waiting.front().copied() {
+            if let Some((of, here)) = of {
+                if asked.is_none() && self.waiting.len() <= most {
+                    return;
+                }
+                let nothing = Asked { here, indexes: [here; 2], address: None, through: [None; 2] };
+                asked.unwrap_or(nothing).before(&access, self.chosen[of as usize].0, &mut self.handed_on);
+            }
+            self.handed_on.push(access);
+            self.waiting.pop_front();
+            self.first += 1;
+        }
+    }
+}
+
+impl Indirect {
+    /// Times its distance that is looked ahead: twice where an index of it has one itself.
+    fn steps(&self) -> usize {
+        if self.copies.iter().any(|copy| copy.through.is_some()) { 2 } else { 1 }
+    }
+}
+
+/// What the first of these occurrences asks for.
+fn asked(all: &VecDeque<Occurrence>, indirect: &Indirect, distance: u32) -> Asked {
+    let here = all[0].index;
+    let indexes =
+        [1, 2].map(|times| here.wrapping_add_signed(indirect.stride.wrapping_mul(times * i64::from(distance))));
+    let later = |times: usize| {
+        // Mostly it is the last one: no step is left out.
+        let within = all.iter().take(times * distance as usize + 1).skip(1);
+        within.rev().find(|later| later.index == indexes[times - 1]).copied()
+    };
+    let through = [later(1), later(2)].map(|later| later?.through);
+    Asked { here, indexes, address: later(1).map(|later| later.address), through }
+}
+
+impl Thread {
+    /// A load that comes now, with its index.
+    fn occurrence(
+        &mut self,
+        copy: &Copy,
+        (of, indirect): (u32, &Indirect),
+        (number, address): (u64, u64),
+    ) -> Occurrence {
+        let index = copy.indexes.first().map_or(0, |index| self.last[*index as usize]);
+        let following = &mut self.loads[of as usize];
+        following.lane = match following.index.replace(index) == Some(index) {
+            true => (following.lane + 1) % indirect.lanes.max(1),
+            false => 0,
+        };
+        let lane = indirect.stride.wrapping_mul(following.lane.into());
+        let through = copy.through.map(|through| self.last[through as usize]);
+        Occurrence { number, index: index.wrapping_add_signed(lane), address, through }
+    }
+}
+
+impl Asked {
+    /// Accesses before a load that does so.
+    fn before(&self, load: &Access, indirect: &Indirect, handed_on: &mut Vec<Access>) {
+        let Self { here, indexes: [index, far_index], address, through: [one, far] } = *self;
+        let of_index = indirect.stride.unsigned_abs().clamp(1, 8) as u32;
+        // What is loaded for an address alone leads nowhere else, and has none of the loop's instructions with it.
+        let key = NO_STRUCTURE;
+        let mut add = |kind, address, bytes| handed_on.push(Access { address, key, bytes, kind, ..*load });
+        let indexes = indirect.copies.first().map_or(1, |copy| copy.indexes.len());
+        if indirect.steps() > 1 {
+            (0..indexes).for_each(|_| add(AccessKind::Load, far_index, of_index));
+            add(AccessKind::Prefetch, far.unwrap_or(here), 1);
+        }
+        (0..indexes).for_each(|_| add(AccessKind::Load, index, of_index));
+        if indirect.steps() > 1 {
+            add(AccessKind::Load, one.unwrap_or(here), 1);
+        }
+        add(AccessKind::Prefetch, address.unwrap_or(here), load.bytes);
+    }
+}
+
+impl<C: Consumer> Consumer for Prefetched<'_, C> {
+    fn take(&mut self, accesses: &[Access]) {
+        for access in accesses {
+            self.one(access);
+        }
+        self.hand_on(MOST_WAITING);
+        self.to.take(&self.handed_on);
+        self.handed_on.clear();
+    }
+
+    /// Where pages are says nothing of where they would be: nobody is told.
+    fn locate(&mut self, _: &Located<'_>) {}
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[derive(Default)]
+    struct Seen(Vec<Access>);
+
+    impl Consumer for Seen {
+        fn take(&mut self, accesses: &[Access]) {
+            self.0.extend(accesses);
+        }
+    }
+
+    /// Instructions 0, 1 and 2 have keys of these numbers: an index, what has that for an index, and what has this.
+    const KEYS: [KeyRole; 3] = [role(0), role(1), role(2)];
+
+    const fn role(instruction: u32) -> KeyRole {
+        KeyRole { instruction, told_as: 0, leads_on: false }
+    }
+
+    fn access(key: u32, address: u64, thread: u32) -> Access {
+        Access { address, key, bytes: 8, thread, kind: AccessKind::Load }
+    }
+
+    fn copy(load: u32, through: Option<u32>) -> Indirect {
+        Indirect { copies: vec![Copy { load, through, indexes: vec![0] }], stride: 4, lanes: 1 }
+    }
+
+    /// What comes out, by kind and address, of these batches.
+    fn seen(indirect: &Indirect, distance: u32, batches: &[&[Access]]) -> Vec<(AccessKind, u64)> {
+        let mut prefetched = Prefetched::new(Seen::default(), &KEYS, vec![(indirect, distance)]);
+        batches.iter().for_each(|batch| prefetched.take(batch));
+        prefetched.finish().0.iter().map(|access| (access.kind, access.address)).collect()
+    }
+
+    use AccessKind::{Load, Prefetch};
+
+    #[test]
+    fn the_address_of_a_later_step_is_asked_for() {
+        // Three steps, and behind a gap two more.
+        let steps = [(100, 9000), (104, 7000), (108, 8000), (200, 5000), (204, 6000)];
+        let all: Vec<Access> = steps.iter().flat_map(|&(index, of)| [access(0, index, 0), access(1, of, 0)]).collect();
+        let expected = [
+            [(Load, 100), (Load, 104), (Prefetch, 7000), (Load, 9000)],
+            [(Load, 104), (Load, 108), (Prefetch, 8000), (Load, 7000)],
+            // What is not known is near.
+            [(Load, 108), (Load, 112), (Prefetch, 108), (Load, 8000)],
+            [(Load, 200), (Load, 204), (Prefetch, 6000), (Load, 5000)],
+            // And where nothing follows the index is not, either.
+            [(Load, 204), (Load, 204), (Prefetch, 204), (Load, 6000)],
+        ];
+        assert_eq!(seen(&copy(1, None), 1, &[&all]), expected.concat());
+        let (one, other) = all.split_at(3);
+        assert_eq!(seen(&copy(1, None), 1, &[one, other]), expected.concat());
+    }
+
+    #[test]
+    fn an_index_between_is_asked_for_twice_as_far_ahead() {
+        let steps = [(100, 3000, 9000), (104, 4000, 7000), (108, 5000, 8000)];
+        let of = |&(c, b, a): &(u64, u64, u64)| [access(0, c, 0), access(1, b, 0), access(2, a, 0)];
+        let all: Vec<Access> = steps.iter().flat_map(of).collect();
+        let found = seen(&copy(2, Some(1)), 1, &[&all]);
+        let first = [(Load, 108), (Prefetch, 5000), (Load, 104), (Load, 4000), (Prefetch, 7000)];
+        assert_eq!(found[..8], [&[(Load, 100), (Load, 3000)], &first[..], &[(Load, 9000)]].concat());
+    }
+
+    #[test]
+    fn lanes_of_a_vector_are_steps() {
+        let indirect = Indirect { lanes: 2, ..copy(1, None) };
+        let all = [access(0, 100, 0), access(1, 9000, 0), access(1, 7000, 0), access(0, 108, 0), access(1, 8000, 0)];
+        let expected =
+            [(Load, 100), (Load, 104), (Prefetch, 7000), (Load, 9000), (Load, 108), (Prefetch, 8000), (Load, 7000)];
+        assert_eq!(seen(&indirect, 1, &[&all])[..8], [&expected[..2], &expected[2..], &[(Load, 108)]].concat());
+    }
+
+    #[test]
+    fn what_waits_is_bounded() {
+        let mut prefetched = Prefetched::new(Seen::default(), &KEYS, Vec::new());
+        prefetched.take(&[access(1, 8, 0)]);
+        assert_eq!(prefetched.to.0.len(), 1);
+        let indirect = copy(1, None);
+        let mut prefetched = Prefetched::new(Seen::default(), &KEYS, vec![(&indirect, 4)]);
+        prefetched.take(&[access(0, 100, 0), access(1, 8, 0)]);
+        assert_eq!(prefetched.to.0.len(), 1);
+        prefetched.take(&vec![access(9, 16, 0); MOST_WAITING]);
+        // With the index that is loaded anew, and the prefetch.
+        assert_eq!(prefetched.to.0.len(), MOST_WAITING + 4);
+        prefetched.take(&[access(0, 104, 0), access(1, 24, 0)]);
+        assert_eq!(prefetched.finish().0.len(), MOST_WAITING + 8);
+    }
+
+    /// By what the words say: all that a thread does is there, and is looked at anew for each load.
+    fn slowly(indirect: &Indirect, distance: u32, all: &[Access]) -> Vec<(AccessKind, u64)> {
+        let of_thread = |thread: u32| {
+            let mut last = [0; 3];
+            let mut steps = Vec::new();
+            for (at, access) in all.iter().enumerate().filter(|(_, access)| access.thread == thread) {
+                let Some(known) = last.get_mut(access.key as usize) else { continue };
+                *known = access.address;
+                if access.key == indirect.copies[0].load {
+                    steps.push((at, last));
+                }
+            }
+            steps
+        };
+        let threads = [of_thread(0), of_thread(1)];
+        let (has_through, far) = (indirect.copies[0].through.is_some(), distance as usize);
+        let mut found = Vec::new();
+        for (at, access) in all.iter().enumerate() {
+            let steps = &threads[access.thread as usize];
+            if let Some(step) = steps.iter().position(|(of, _)| *of == at) {
+                let here = steps[step].1[0];
+                let index = |times: u64| here + 4 * times * u64::from(distance);
+                let later = |times: u64| {
+                    let within = steps[step + 1..].iter().take(times as usize * far);
+                    within.map(|(_, last)| last).rfind(|last| last[0] == index(times))
+                };
+                // Steps without as many behind them as are looked ahead ask for nothing.
+                let is_last = step + far * if has_through { 2 } else { 1 } >= steps.len();
+                let asked = |times: u64, of: usize| later(times).filter(|_| !is_last).map_or(here, |last| last[of]);
+                let index = |times| if is_last { here } else { index(times) };
+                if has_through {
+                    found.extend([(Load, index(2)), (Prefetch, asked(2, 1)), (Load, index(1)), (Load, asked(1, 1))]);
+                    found.push((Prefetch, asked(1, 2)));
+                } else {
+                    found.extend([(Load, index(1)), (Prefetch, asked(1, 1))]);
+                }
+            }
+            found.push((Load, access.address));
+        }
+        found
+    }
+
+    proptest! {
+        #[test]
+        fn looking_ahead_is_looking_it_up(
+            // Runs: a thread, and the index's first address and how far it goes.
+            runs in prop::collection::vec((0..2_u32, 0..4_u64, 1..9_u64), 0..12),
+            distance in 1..4_u32,
+            has_through: bool,
+            at in prop::collection::vec(0..9_u64, 1..40),
+            batch in 1..9_usize,
+        ) {
+            let indirect = if has_through { copy(2, Some(1)) } else { copy(1, None) };
+            let mut random = at.iter().cycle();
+            let mut all = Vec::new();
+            for (thread, first, steps) in runs {
+                for step in 0..steps {
+                    all.push(access(0, 1000 + 400 * first + 4 * step, thread));
+                    // Which other accesses are between, and what is loaded.
+                    all.extend((0..random.next().unwrap() % 3).map(|_| access(7, 64, thread)));
+                    all.push(access(1, 8000 + 8 * random.next().unwrap(), thread));
+                    all.push(access(2, 9000 + 8 * random.next().unwrap(), thread));
+                }
+            }
+            let batches: Vec<&[Access]> = all.chunks(batch).collect();
+            prop_assert_eq!(seen(&indirect, distance, &batches), slowly(&indirect, distance, &all));
+        }
+    }
+}
