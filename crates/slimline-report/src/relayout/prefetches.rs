@@ -193,7 +193,7 @@ impl PrefetchRow {
         let index = &self.index;
         vec![
             format!(
-                "{index} is loaded {farthest} steps ahead: these must be inside it, or it must be {farthest} elements longer, or not asked for in the last steps"
+                "{index} is loaded {farthest} steps ahead: these must be inside it, or it must be {farthest} elements longer, or not asked for in the last steps; where a short loop goes on in it from one time around to the next, as through rows of a sparse matrix, that is asked by where it ends, not by where the loop does"
             ),
             "a core that has room for the instructions of several steps loads some of them ahead by itself: where steps compute little, less is gained than is predicted; where they compute much, more is".to_owned(),
             "other machines want other distances: it is in steps, of which more fit into the time that memory takes where memory is slower".to_owned(),
