@@ -19,12 +19,18 @@ mod steps;
 
 use std::collections::VecDeque;
 
+use rustc_hash::FxHashMap;
+
 pub use self::steps::{FoundSteps, Steps};
 use crate::access::{Access, AccessKind, Consumer, Located};
 use crate::relaid::{NO_STRUCTURE, structure_key};
 
 /// Accesses that wait for those that come later, at most: 64 steps of a loop with a thousand accesses each.
 const MOST_WAITING: usize = 1 << 16;
+
+/// Bytes of memory that stores are told apart by, and how many of these one has at most.
+const STORED_BYTES: u64 = 4;
+const MOST_STORED: u64 = 64;
 
 /// An instruction that no load of an index is, nor has one.
 pub const NO_INSTRUCTION: u32 = u32::MAX;
@@ -49,6 +55,8 @@ pub struct Copy {
     pub through: Option<u32>,
     /// Loads of the indexes, which go by a stride, first the one that tells the step.
     pub indexes: Vec<u32>,
+    /// Loads that its address is computed of as well, and that stay where they are.
+    pub staying: Vec<u32>,
 }
 
 /// A load that can be prefetched.
@@ -65,6 +73,29 @@ pub struct Indirect {
 /// What is prefetched, and how many steps ahead.
 pub type Chosen<'a> = (&'a Indirect, u32);
 
+/// Which accesses stored last, by address: what is stored between now and a later step nobody loads ahead.
+#[derive(Clone, Debug, Default)]
+struct Stores(FxHashMap<u64, u64>);
+
+impl Stores {
+    /// One with this number; of those before `first` nobody asks any more.
+    fn note(&mut self, access: &Access, number: u64, first: u64) {
+        if self.0.len() >= 2 * MOST_WAITING {
+            self.0.retain(|_, last| *last >= first);
+        }
+        let (begin, end) = access.ends();
+        let (begin, end) = (begin / STORED_BYTES, end / STORED_BYTES);
+        // Of larger ones, as of copies of memory, the beginning.
+        for place in begin..=end.min(begin + MOST_STORED) {
+            self.0.insert(place, number);
+        }
+    }
+
+    fn is_stored_since(&self, address: u64, number: u64) -> bool {
+        self.0.get(&(address / STORED_BYTES)).is_some_and(|last| *last > number)
+    }
+}
+
 /// An occurrence of a load.
 #[derive(Clone, Copy, Debug)]
 struct Occurrence {
@@ -75,6 +106,8 @@ struct Occurrence {
     /// What it loads, and what its index loads that has one itself.
     address: u64,
     through: Option<u64>,
+    /// Something else that it is computed of was stored since the step before.
+    is_changed: bool,
 }
 
 /// What is done before a load.
@@ -127,6 +160,7 @@ pub struct Prefetched<'a, C> {
     /// By instruction: which of those chosen it is a copy of, and which copy.
     copy_of: Vec<Option<(u32, &'a Copy)>>,
     threads: Vec<Thread>,
+    stores: Stores,
     waiting: VecDeque<Waits>,
     /// The number of the first one that waits.
     first: u64,
@@ -139,14 +173,14 @@ impl<'a, C: Consumer> Prefetched<'a, C> {
         let mut copy_of: Vec<Option<(u32, &'a Copy)>> = Vec::new();
         for (number, (indirect, _)) in (0..).zip(&chosen) {
             for copy in &indirect.copies {
-                let all = copy.indexes.iter().chain(&copy.through).chain([&copy.load]);
+                let all = copy.indexes.iter().chain(&copy.through).chain(&copy.staying).chain([&copy.load]);
                 let most = all.max().map_or(0, |most| *most as usize + 1);
                 copy_of.resize(copy_of.len().max(most), None);
                 copy_of[copy.load as usize] = Some((number, copy));
             }
         }
-        let (threads, waiting, handed_on) = Default::default();
-        Self { to, keys, chosen, copy_of, threads, waiting, first: 0, handed_on }
+        let (threads, stores, waiting, handed_on) = Default::default();
+        Self { to, keys, chosen, copy_of, threads, stores, waiting, first: 0, handed_on }
     }
 
     /// Who took it all in.
@@ -161,6 +195,10 @@ impl<'a, C: Consumer> Prefetched<'a, C> {
         let role = self.keys.get(access.key as usize).copied().unwrap_or(none);
         let access = Access { key: structure_key(role.told_as, role.leads_on), ..*access };
         let waits = Waits { access, of: None, asked: None };
+        let number = self.first + self.waiting.len() as u64;
+        if access.kind.stores() && !self.chosen.is_empty() {
+            self.stores.note(&access, number, self.first);
+        }
         let Some(copy) = self.copy_of.get(role.instruction as usize).copied() else {
             return self.waiting.push_back(waits);
         };
@@ -174,8 +212,7 @@ impl<'a, C: Consumer> Prefetched<'a, C> {
         let Some((of, copy)) = copy else { return self.waiting.push_back(waits) };
         thread.loads.resize_with(self.chosen.len(), Following::default);
         let (indirect, distance) = self.chosen[of as usize];
-        let number = self.first + self.waiting.len() as u64;
-        let occurrence = thread.occurrence(copy, (of, indirect), (number, access.address));
+        let occurrence = thread.occurrence(copy, (of, indirect), (number, access.address), &self.stores);
         self.waiting.push_back(Waits { of: Some((of, occurrence.index)), ..waits });
         let all = &mut thread.loads[of as usize].occurrences;
         all.push_back(occurrence);
@@ -184,7 +221,7 @@ impl<'a, C: Consumer> Prefetched<'a, C> {
             all.pop_front();
         }
         if all.len() > distance as usize * indirect.steps() {
-            let asked = asked(all, indirect, distance);
+            let asked = asked(all, indirect, distance, &self.stores);
             if let Some(first) = all.pop_front() {
                 self.waiting[(first.number - self.first) as usize].asked = Some(asked);
             }
@@ -216,17 +253,20 @@ impl Indirect {
 }
 
 /// What the first of these occurrences asks for.
-fn asked(all: &VecDeque<Occurrence>, indirect: &Indirect, distance: u32) -> Asked {
-    let here = all[0].index;
+fn asked(all: &VecDeque<Occurrence>, indirect: &Indirect, distance: u32, stores: &Stores) -> Asked {
+    let Occurrence { index: here, number, .. } = all[0];
     let indexes =
         [1, 2].map(|times| here.wrapping_add_signed(indirect.stride.wrapping_mul(times * i64::from(distance))));
     let later = |times: usize| {
         // Mostly it is the last one: no step is left out.
         let within = all.iter().take(times * distance as usize + 1).skip(1);
-        within.rev().find(|later| later.index == indexes[times - 1]).copied()
+        let is_changed = within.clone().any(|later| later.is_changed);
+        let later = within.rev().find(|later| later.index == indexes[times - 1]).copied();
+        later.filter(|later| !is_changed && !stores.is_stored_since(later.index, number))
     };
     let through = [later(1), later(2)].map(|later| later?.through);
-    Asked { here, indexes, address: later(1).map(|later| later.address), through }
+    let has_between = later(1).filter(|later| later.through.is_none_or(|at| !stores.is_stored_since(at, number)));
+    Asked { here, indexes, address: has_between.map(|later| later.address), through }
 }
 
 impl Thread {
@@ -236,6 +276,7 @@ impl Thread {
         copy: &Copy,
         (of, indirect): (u32, &Indirect),
         (number, address): (u64, u64),
+        stores: &Stores,
     ) -> Occurrence {
         let index = copy.indexes.first().map_or(0, |index| self.last[*index as usize]);
         let following = &mut self.loads[of as usize];
@@ -245,7 +286,10 @@ impl Thread {
         };
         let lane = indirect.stride.wrapping_mul(following.lane.into());
         let through = copy.through.map(|through| self.last[through as usize]);
-        Occurrence { number, index: index.wrapping_add_signed(lane), address, through }
+        let before = following.occurrences.back().map_or(number, |before| before.number);
+        let is_changed =
+            copy.staying.iter().any(|staying| stores.is_stored_since(self.last[*staying as usize], before));
+        Occurrence { number, index: index.wrapping_add_signed(lane), address, through, is_changed }
     }
 }
 
@@ -266,7 +310,8 @@ impl Asked {
         if indirect.steps() > 1 {
             add(AccessKind::Load, one.unwrap_or(here), 1);
         }
-        add(AccessKind::Prefetch, address.unwrap_or(here), load.bytes);
+        // Of a load that lies across lines one instruction asks for the first.
+        add(AccessKind::Prefetch, address.unwrap_or(here), 1);
     }
 }
 
@@ -311,7 +356,7 @@ mod tests {
     }
 
     fn copy(load: u32, through: Option<u32>) -> Indirect {
-        Indirect { copies: vec![Copy { load, through, indexes: vec![0] }], stride: 4, lanes: 1 }
+        Indirect { copies: vec![Copy { load, through, indexes: vec![0], staying: Vec::new() }], stride: 4, lanes: 1 }
     }
 
     /// What comes out, by kind and address, of these batches.
@@ -340,6 +385,35 @@ mod tests {
         assert_eq!(seen(&copy(1, None), 1, &[&all]), expected.concat());
         let (one, other) = all.split_at(3);
         assert_eq!(seen(&copy(1, None), 1, &[one, other]), expected.concat());
+    }
+
+    #[test]
+    fn what_is_stored_before_its_step_is_not_known() {
+        let steps = [(100, 9000), (104, 7000), (108, 8000)];
+        let store = |address| Access { kind: AccessKind::Store, ..access(9, address, 0) };
+        let all: Vec<Access> = steps
+            .iter()
+            // Each step stores the next one's index, and something else.
+            .flat_map(|&(index, of)| [access(0, index, 0), access(1, of, 0), store(index + 4), store(64)])
+            .collect();
+        let asked = |all: &[Access], indirect: &Indirect| {
+            let seen = seen(indirect, 1, &[all]);
+            seen.into_iter().filter(|of| of.0 == Prefetch).map(|of| of.1).collect::<Vec<_>>()
+        };
+        assert_eq!(asked(&all, &copy(1, None)), [100, 104, 108]);
+        // Where it is stored a step earlier, it is there.
+        let earlier: Vec<Access> =
+            all.iter().map(|of| if of.key == 9 { Access { address: of.address - 4, ..*of } } else { *of }).collect();
+        assert_eq!(asked(&earlier, &copy(1, None)), [7000, 8000, 108]);
+        // So is what stays where it is, and is stored in each step.
+        let mut staying = copy(2, None);
+        staying.copies[0].staying = vec![1];
+        let of_hash: Vec<Access> = steps
+            .iter()
+            .flat_map(|&(index, of)| [access(0, index, 0), access(1, 64, 0), store(64), access(2, of, 0)])
+            .collect();
+        assert_eq!(asked(&of_hash, &staying), [100, 104, 108]);
+        assert_eq!(asked(&of_hash, &copy(2, None)), [7000, 8000, 108]);
     }
 
     #[test]

@@ -357,7 +357,8 @@ impl Waiting {
             (waited, most_waited) = core.left(line);
         }
         if is_prefetch {
-            (waited, most_waited) = (0.0, 0.0);
+            // Buffers for lines under way are few, whoever waits.
+            (waited, most_waited) = (0.0, least_transfer);
             core.prefetches += 1.0;
         }
         core.of_window += weight;
@@ -369,11 +370,12 @@ impl Waiting {
                 _ if is_in_stream => false,
                 _ => core.is_led || core.accesses > core.together_until,
             };
-            if is_waited_for {
+            if !is_waited_for {
+                waited = 0.0;
+            } else if extra > 0.0 {
+                // What is left of an earlier miss is no time for others to come in.
                 core.is_led = false;
                 core.together_until = core.accesses + WINDOW as f64;
-            } else {
-                waited = 0.0;
             }
         }
         if waited == 0.0 {

@@ -6,7 +6,7 @@
 
 pub mod source;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use rustc_hash::FxHashMap;
 use slimline_simulate::locality::Walking;
@@ -91,14 +91,21 @@ pub fn find(program: &Program, (sites, walks): (&[SiteId], &[Walking]), origins:
     }
     let mut loads: Vec<FoundLoad> = loads.into_values().collect();
     loads.iter_mut().for_each(|load| load.copies.sort_unstable_by_key(|copy| copy.load));
-    let of_copy = |copy: &Copy| [copy.load].into_iter().chain(copy.through).chain(copy.indexes.clone());
-    let used: BTreeSet<u32> = loads.iter().flat_map(|load| &load.copies).flat_map(of_copy).collect();
+    // Instructions have numbers of their own: there are few of them among all sites.
+    let mut numbers: BTreeMap<u32, u32> = BTreeMap::new();
+    for copy in loads.iter_mut().flat_map(|load| &mut load.copies) {
+        let others = copy.through.iter_mut().chain(&mut copy.indexes).chain(&mut copy.staying);
+        for site in others.chain([&mut copy.load]) {
+            let next = numbers.len() as u32;
+            *site = *numbers.entry(*site).or_insert(next);
+        }
+    }
     let told: FxHashMap<SiteId, f64> = program.instructions().iter().copied().collect();
     let mut instructions = vec![INSTRUCTIONS; structure_key(sites.len() as u32 + 1, false) as usize];
     let role = |(told_as, site): (u32, &SiteId)| {
         let leads_on = sites_known.addresses.get(site).is_some_and(|address| address.leads_on);
         instructions[structure_key(told_as, leads_on) as usize] = told.get(site).copied().unwrap_or(INSTRUCTIONS);
-        KeyRole { instruction: if used.contains(&site.0) { site.0 } else { NO_INSTRUCTION }, told_as, leads_on }
+        KeyRole { instruction: numbers.get(&site.0).copied().unwrap_or(NO_INSTRUCTION), told_as, leads_on }
     };
     let keys = (1..).zip(sites).map(role).collect();
     FoundLoads { keys, instructions, loads }
@@ -130,11 +137,9 @@ impl<'a> Sites<'a> {
         }
     }
 
-    /// The loads that an address is computed of and that do not stay; nothing where one was never done.
-    fn moving(&self, address: &KnownAddress) -> Option<Vec<(SiteId, Way)>> {
-        let ways = address.loads.iter().map(|load| Some((*load, *self.ways.get(load)?)));
-        let ways: Option<Vec<_>> = ways.collect();
-        ways.map(|ways| ways.into_iter().filter(|(_, way)| *way != Way::Stays).collect())
+    /// The loads that an address is computed of; nothing where one was never done.
+    fn loads(&self, address: &KnownAddress) -> Option<Vec<(SiteId, Way)>> {
+        address.loads.iter().map(|load| Some((*load, *self.ways.get(load)?))).collect()
     }
 
     /// A load that can be prefetched.
@@ -143,19 +148,27 @@ impl<'a> Sites<'a> {
         if address.is_carried || self.ways.get(&address.site) != Some(&Way::Otherwise) {
             return None;
         }
-        let mut copy = Copy { load: address.site.0, through: None, indexes: Vec::new() };
-        for (load, way) in self.moving(address)? {
-            if way == Way::Strides {
-                copy.indexes.push(load.0);
-                continue;
+        let mut copy = Copy { load: address.site.0, through: None, indexes: Vec::new(), staying: Vec::new() };
+        for (load, way) in self.loads(address)? {
+            match way {
+                Way::Strides => copy.indexes.push(load.0),
+                Way::Stays => copy.staying.push(load.0),
+                Way::Otherwise => {
+                    let is_first = copy.through.replace(load.0).is_none();
+                    let between = self.addresses.get(&load).filter(|between| !between.is_carried && is_first)?;
+                    let before = copy.indexes.len();
+                    for (load, way) in self.loads(between)? {
+                        match way {
+                            Way::Strides => copy.indexes.push(load.0),
+                            Way::Stays => copy.staying.push(load.0),
+                            Way::Otherwise => return None,
+                        }
+                    }
+                    if copy.indexes.len() == before {
+                        return None;
+                    }
+                }
             }
-            let between = self.addresses.get(&load).filter(|between| !between.is_carried && copy.through.is_none())?;
-            let indexes = self.moving(between)?;
-            if indexes.is_empty() || indexes.iter().any(|(_, way)| *way != Way::Strides) {
-                return None;
-            }
-            copy.through = Some(load.0);
-            copy.indexes.extend(indexes.into_iter().map(|(index, _)| index.0));
         }
         (!copy.indexes.is_empty()).then_some(copy)
     }
@@ -307,18 +320,18 @@ mod tests {
     #[test]
     fn a_load_has_indexes_that_go_by_a_stride() {
         let places = |step: u64| vec![1000 + 4 * step, mixed(step), 5000, mixed(step + 70)];
-        // The third stays where it is, and tells nothing.
+        // The third stays where it is: it tells no step.
         let all = found(&[(1, &[0, 2], false)], places);
-        let copy = Copy { load: 1, through: None, indexes: vec![0] };
+        let copy = Copy { load: 2, through: None, indexes: vec![0], staying: vec![1] };
         assert_eq!(all.loads, [FoundLoad { keys: vec![1], copies: vec![copy], is_chase: false }]);
         let roles: Vec<u32> = all.keys.iter().map(|role| role.instruction).collect();
-        assert_eq!(roles, [0, 1, NO_INSTRUCTION, NO_INSTRUCTION]);
+        assert_eq!(roles, [0, 2, 1, NO_INSTRUCTION]);
         let told = |key: u32| all.instructions[structure_key(key + 1, false) as usize];
         assert_eq!([0, 1, 2, 3].map(told), [15.0, 15.0, INSTRUCTIONS, INSTRUCTIONS]);
         // Of an index that has one itself.
         let all = found(&[(1, &[0], false), (3, &[1], false)], places);
         let copies: Vec<&Copy> = all.loads.iter().flat_map(|load| &load.copies).collect();
-        assert_eq!(copies[1], &Copy { load: 3, through: Some(1), indexes: vec![0] });
+        assert_eq!(copies[1], &Copy { load: 2, through: Some(1), indexes: vec![0], staying: Vec::new() });
         // Two between are too many, and what has an index that goes nowhere by a stride has none.
         assert!(found(&[(3, &[1], false)], places).is_empty());
         // What goes by a stride itself needs none.

@@ -110,8 +110,10 @@ impl<'m> Followed<'_, 'm> {
                 if value.incoming().iter().all(|next| self.counts_up(*next, value, MOST_SUMS)) {
                     return true;
                 }
+                // A chase goes through a load whose own address is of it; what else goes on from step to step, as a hash does, nobody knows beforehand.
                 self.is_carried = true;
                 value.incoming().iter().all(|next| self.is_computed(*next))
+                    && self.loads.iter().any(|load| self.leads_back(*load, value))
             }
             // Which way was gone is no matter where that was a step before.
             Some(Opcode::Phi) if self.is_carried => value.incoming().iter().all(|next| self.is_computed(*next)),
@@ -127,6 +129,23 @@ impl<'m> Followed<'_, 'm> {
             }
             _ => false,
         }
+    }
+
+    /// Whether what a load's address is computed of is this phi.
+    fn leads_back(&self, load: Value<'m>, phi: Value<'m>) -> bool {
+        let (mut seen, mut left) = (HashSet::new(), Vec::from_iter(load.operand(0)));
+        while let Some(value) = left.pop() {
+            if value == phi {
+                return true;
+            }
+            if self.within.computes(value) && seen.len() < MOST_VALUES && seen.insert(value) {
+                match value.opcode() {
+                    Some(Opcode::Phi) => left.extend(value.incoming()),
+                    _ => left.extend((0..value.operands()).filter_map(|at| value.operand(at))),
+                }
+            }
+        }
+        false
     }
 
     /// Whether what a phi becomes next is itself and what stays as it is, added up.

@@ -110,7 +110,7 @@ mod tests {
         let keys = [0, 1].map(|instruction| KeyRole { instruction, told_as: 0, leads_on: false });
         let access = |key, address| Access { address, key, bytes: 8, thread: 0, kind: AccessKind::Load };
         let main = |indexes: &[u64]| {
-            let copies = [Copy { load: 1, through: None, indexes: vec![0] }];
+            let copies = [Copy { load: 1, through: None, indexes: vec![0], staying: Vec::new() }];
             let mut steps = Steps::new(&keys, &[&copies]);
             indexes.iter().for_each(|&index| steps.take(&[access(0, index), access(1, 9000)]));
             steps.finish()[0].main()

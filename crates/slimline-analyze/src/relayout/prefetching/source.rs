@@ -35,13 +35,24 @@ pub fn indexed(source: &str, (line, column): (u32, u32), is_rust: bool) -> Optio
     let number = (line as usize).checked_sub(1)?;
     let mut text = element(lines.get(number)?, (column as usize).checked_sub(1)?)?;
     let above: Vec<&str> = lines[number.saturating_sub(MOST_LINES)..=number].iter().rev().copied().collect();
-    let counters: Vec<Counter> = above.iter().filter_map(|line| counter(line, is_rust)).collect();
+    // Nearest first; of those that are closed again before it none has it.
+    let heads: Vec<(usize, Counter)> = (0..)
+        .zip(&above)
+        .filter_map(|(at, line)| {
+            let (counter, body) = counter(line, is_rust)?;
+            let between = above[..at].iter().rev().map(|line| &line[..]);
+            let until = if at == 0 { column as usize - 1 } else { 0 };
+            let body = if at == 0 { body.get(..until.saturating_sub(line.len() - body.len()))? } else { body };
+            is_open(body, between.take(at.saturating_sub(1))).then_some((at, counter))
+        })
+        .collect();
     // What is set in a step is set behind the head of its loop.
-    let head = above.iter().position(|line| counter(line, is_rust).is_some())?;
-    let in_step = above.get(1..head).unwrap_or_default();
+    let (head, _) = heads.first()?;
+    let in_step = above.get(1..*head).unwrap_or_default();
+    let counters: Vec<&Counter> = heads.iter().map(|(_, counter)| counter).collect();
     for _ in 0..=MOST_VARIABLES {
         if let Some(counter) = counters.iter().find(|counter| has_word(&text, &counter.name)) {
-            return Some(Indexed { text, counter: counter.clone(), is_rust });
+            return Some(Indexed { text, counter: (*counter).clone(), is_rust });
         }
         let (variable, value) = words(&text).into_iter().find_map(|word| Some((word, value_of(in_step, word)?)))?;
         text = with_word(&text, variable, &value);
@@ -59,19 +70,29 @@ impl Indexed {
     pub fn prefetch(&self, distance: u32, has_through: bool) -> Option<String> {
         let Counter { name, step, bound } = &self.counter;
         let (of, index) = last_index(&self.text)?;
-        let later = |times: u64| format!("{name} + {}", u64::from(distance) * step * times);
+        // `a[b[i]].x` is of `b[i]`; `a[i]->x` is of `a[i]`.
+        let member = self.text[of.len() + index.len() + 2..].trim();
+        let is_pointed = !self.is_rust && member.starts_with("->");
+        // As many loads must be written there as were replayed.
+        if depth(index) + usize::from(is_pointed) != 1 + usize::from(has_through) {
+            return None;
+        }
+        let member = if is_pointed { member } else { "" };
+        let steps = u64::from(distance).checked_mul(*step).filter(|steps| steps.checked_mul(2).is_some())?;
+        let later = |times: u64| format!("{name} + {}", steps * times);
         let with = |text: &str, times: u64| {
             let counter = if text.trim() == name { later(times) } else { format!("({})", later(times)) };
             // Alone in its brackets it needs none of its own.
             with_word(text, name, &counter).replace(&format!("[({})]", later(times)), &format!("[{}]", later(times)))
         };
-        let ask = |of: &str, index: &str, times: u64| {
+        let ask = |(of, index, member): (&str, &str, &str), times: u64| {
             let asked = match self.is_rust {
                 true => format!(
                     "unsafe {{ _mm_prefetch::<_MM_HINT_T0>({of}.as_ptr().wrapping_add({}).cast()) }};",
-                    with(index, times)
+                    with(index, times),
+                    of = with(of, times)
                 ),
-                false => format!("__builtin_prefetch(&{}[{}]);", with(of, times), with(index, times)),
+                false => format!("__builtin_prefetch(&{}[{}]{member});", with(of, times), with(index, times)),
             };
             match bound {
                 Some((than, bound)) => {
@@ -89,10 +110,10 @@ impl Indexed {
             code += "// use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};\n";
         }
         if has_through {
-            let (between, index) = last_index(index)?;
-            code += &ask(between, index, 2);
+            let (between, of_it) = if is_pointed { (of, index) } else { last_index(index)? };
+            code += &ask((between, of_it, ""), 2);
         }
-        Some(code + &ask(of, index, 1))
+        Some(code + &ask((of, index, member), 1))
     }
 }
 
@@ -192,6 +213,20 @@ fn element(line: &str, at: usize) -> Option<String> {
     text.contains('[').then(|| text.to_owned())
 }
 
+/// How deep brackets of indexes are within each other.
+fn depth(text: &str) -> usize {
+    let (mut depth, mut most) = (0_usize, 0);
+    for at in text.chars() {
+        match at {
+            '[' => depth += 1,
+            ']' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        most = most.max(depth);
+    }
+    most
+}
+
 /// What an element is of, and its index, of the last brackets: what is behind them is of the element.
 fn last_index(text: &str) -> Option<(&str, &str)> {
     let end = text.rfind(']')?;
@@ -199,31 +234,56 @@ fn last_index(text: &str) -> Option<(&str, &str)> {
     Some((&text[..start], &text[start + 1..end]))
 }
 
-/// What a `for` loop counts that begins in this line.
-fn counter(line: &str, is_rust: bool) -> Option<Counter> {
+/// Whether a loop's body that begins so, and goes on in these lines, is not closed in them.
+fn is_open<'a>(begins: &'a str, lines: impl Iterator<Item = &'a str>) -> bool {
+    let (mut depth, mut has_block) = (0_usize, false);
+    for at in [begins].into_iter().chain(lines).flat_map(str::chars) {
+        match at {
+            '{' => (depth, has_block) = (depth + 1, true),
+            '}' if depth <= 1 => return false,
+            '}' => depth -= 1,
+            // Without a block it has one statement.
+            ';' if !has_block => return false,
+            _ => {}
+        }
+    }
+    true
+}
+
+/// What a `for` loop counts that begins in this line, and what stands behind its head there.
+fn counter(line: &str, is_rust: bool) -> Option<(Counter, &str)> {
     let rest = &line[line.find("for ").or_else(|| line.find("for("))?..][3..];
     if is_rust {
         let (name, range) = rest.split_once(" in ")?;
         let (_, end) = range.split_once("..")?;
         let (than, end) = end.strip_prefix('=').map_or(("<", end), |end| ("<=", end));
-        let end = end.trim_end().trim_end_matches('{').trim();
+        let (end, body) = end.split_at(end.find('{').unwrap_or(end.len()));
+        let end = end.trim();
+        // `(0..n).rev()` counts otherwise.
+        if end.matches('(').count() != end.matches(')').count() {
+            return None;
+        }
         let bound = end.chars().all(|at| is_word(at) || "().".contains(at)).then(|| (than, end.to_owned()));
-        return Some(Counter { name: name.trim().to_owned(), step: 1, bound });
+        return Some((Counter { name: name.trim().to_owned(), step: 1, bound }, body));
     }
     let rest = rest.trim_start();
-    let head = &rest[1..closing(rest).filter(|_| rest.starts_with('('))?];
+    let end = closing(rest).filter(|_| rest.starts_with('('))?;
+    let (head, body) = (&rest[1..end], &rest[end + 1..]);
     let [_, condition, step] = head.split(';').collect::<Vec<_>>()[..] else { return None };
     let step = step.trim();
     let (name, step) = match step.split_once("+=") {
         Some((name, step)) => (name.trim(), step.trim().parse().ok()?),
         None => (step.strip_suffix("++").or_else(|| step.strip_prefix("++"))?.trim(), 1),
     };
-    let compared = ["<=", "<", "!="].into_iter().find_map(|than| Some((than, condition.split_once(than)?)));
-    let bound = compared.filter(|(_, (of, _))| of.trim() == name).map(|(than, (_, bound))| {
+    let compared = ["<=", "<", "!="].into_iter().find_map(|than| {
+        let (of, bound) = condition.split_once(than)?;
+        (of.trim() == name).then_some((than, bound))
+    });
+    let bound = compared.map(|(than, bound)| {
         // Behind the last step nothing is equal.
         (if than == "!=" { "<" } else { than }, bound.trim().to_owned())
     });
-    (!name.is_empty() && name.chars().all(is_word)).then(|| Counter { name: name.to_owned(), step, bound })
+    (!name.is_empty() && name.chars().all(is_word)).then(|| (Counter { name: name.to_owned(), step, bound }, body))
 }
 
 /// What is computed for a variable in the nearest of these lines that sets it.
@@ -291,11 +351,43 @@ mod tests {
     }
 
     #[test]
+    fn what_pointers_lead_to_is_asked_for_behind_them() {
+        let source = "for (int i = 0; i < n && j <= m; i++)\n    sum += objects[i]->key + heads[b[i]]->key;\n";
+        let asked = |at, has_through| prefetch(source, at, (8, has_through), false);
+        assert_eq!(
+            asked("objects", false).unwrap(),
+            "if (i + 8 < n && j <= m) __builtin_prefetch(&objects[i + 8]->key);\n"
+        );
+        assert_eq!(
+            asked("heads", true).unwrap(),
+            "if (i + 16 < n && j <= m) __builtin_prefetch(&heads[b[i + 16]]);\n\
+             if (i + 8 < n && j <= m) __builtin_prefetch(&heads[b[i + 8]]->key);\n"
+        );
+        // More or fewer loads than are written there.
+        assert_eq!([asked("objects", true), asked("heads", false)], [None, None]);
+        let source = "for (int i = 0; i < n; i++)\n    sum += a[b[i]].table[3];\n";
+        assert_eq!(prefetch(source, "table", (8, false), false), None);
+    }
+
+    #[test]
+    fn loops_that_are_closed_before_are_not_its() {
+        let asked = |source| prefetch(source, "a[b", (8, false), false);
+        assert_eq!(asked("for (i = 0; i < m; i++) init(i);\ni = 0;\nwhile (i < n) {\n    s += a[b[i]];\n"), None);
+        assert_eq!(asked("for (i = 0; i < m; i++) {\n    init(i);\n}\ns += a[b[i]];\n"), None);
+        let outer = "for (i = 0; i < m; i++)\n{\n    for (k = 0; k < 3; k++) { x[k] = 0; }\n    s += a[b[i]];\n";
+        assert_eq!(asked(outer).unwrap(), "if (i + 8 < m) __builtin_prefetch(&a[b[i + 8]]);\n");
+    }
+
+    #[test]
     fn rust_has_a_function_for_it() {
         let source = "    for i in 0..index.len() {\n        sum += values[index[i] as usize];\n    }\n";
         let expected = "// use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};\nif i + 16 < index.len() { unsafe { \
                         _mm_prefetch::<_MM_HINT_T0>(values.as_ptr().wrapping_add(index[i + 16] as usize).cast()) }; }\n";
         assert_eq!(prefetch(source, "values[", (16, false), true).unwrap(), expected);
+        // In another order, or by other steps.
+        for range in ["(0..index.len()).rev()", "(0..n).step_by(2)"] {
+            assert_eq!(prefetch(&source.replace("0..index.len()", range), "values[", (16, false), true), None);
+        }
     }
 
     #[test]

@@ -26,7 +26,7 @@ pub(crate) fn what_it_is(of: &PrefetchRow, here: &Path) -> String {
         } else {
             count(of.index_bytes.unsigned_abs())
         },
-        if of.index_bytes.abs() == 1 { "byte" } else { "bytes" },
+        if of.index_bytes.unsigned_abs() == 1 { "byte" } else { "bytes" },
         plural(of.loads, "load")
     )
 }

@@ -382,7 +382,9 @@ impl<'a> Reader<'a> {
         let count = self.count(2)?;
         let body = |_| {
             let [instructions] = self.numbers()?;
-            Some(LoopBody { instructions, sites: self.sites(sites)? })
+            let sites = self.sites(sites)?;
+            // Each is one of its instructions.
+            (instructions as usize >= sites.len()).then_some(LoopBody { instructions, sites })
         };
         (0..count).map(body).collect()
     }
@@ -733,7 +735,7 @@ mod tests {
             for ((site, is_carried, leads_on), loads) in addresses {
                 let Some(site) = site.checked_rem(sites) else { continue };
                 let loads: Vec<u32> = loads.into_iter().map(|load| load % sites).collect();
-                module.loops.push(LoopBody { instructions: site * 100, sites: loads.clone() });
+                module.loops.push(LoopBody { instructions: site * 100 + loads.len() as u32, sites: loads.clone() });
                 module.addresses.push(LoadedAddress { site, loads, is_carried, leads_on });
             }
             module.names = names;
