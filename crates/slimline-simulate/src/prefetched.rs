@@ -390,7 +390,7 @@ mod tests {
     #[test]
     fn what_is_stored_before_its_step_is_not_known() {
         let steps = [(100, 9000), (104, 7000), (108, 8000)];
-        let store = |address| Access { kind: AccessKind::Store, ..access(9, address, 0) };
+        let store = |address| Access { kind: AccessKind::Store, bytes: 4, ..access(9, address, 0) };
         let all: Vec<Access> = steps
             .iter()
             // Each step stores the next one's index, and something else.

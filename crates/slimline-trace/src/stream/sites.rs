@@ -253,7 +253,7 @@ pub struct LoadedAddress {
     /// Indexes of loads in its innermost loop that its address is computed of, with nothing else but what the loop leaves as it is or counts up;
     /// empty where there are none, or the address comes of something else, too.
     pub loads: Vec<u32>,
-    /// One of these was loaded in a step before: `node = node->next`.
+    /// One of these was loaded in a step before, by an address that came of that: `node = node->next`.
     pub is_carried: bool,
     /// It loads a pointer that goes on to where its way is not followed: another function, or the next step of a loop.
     pub leads_on: bool,
