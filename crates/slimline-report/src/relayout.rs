@@ -159,6 +159,21 @@ pub struct PatchReport {
     pub structures: Vec<PatchedRow>,
 }
 
+/// A change of code that is advised: of the order of loops, or a prefetch.
+#[derive(Clone, Debug, Serialize)]
+pub struct AdvisedCode {
+    /// In a sentence.
+    pub title: String,
+    /// With this change alone.
+    pub predicted: PredictedRow,
+    /// What to mind.
+    pub cautions: Vec<String>,
+    /// What to write, where it is known how that is written now.
+    pub code: Option<String>,
+    /// The same in words, where it is not known.
+    pub how: String,
+}
+
 /// Whether a structure is changed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct PatchedRow {

@@ -12,13 +12,13 @@ use slimline_analyze::relayout::loops::{
     Following, FoundNests, JudgedLoops, LEAST_SHARE, Measured, MeasuredNest, Measuring, Nest, find,
 };
 use slimline_report::relayout::{LoopFacts, LoopSource};
-use slimline_report::simulation::{AccessTrace, file_and_line};
+use slimline_report::simulation::AccessTrace;
 use slimline_simulate::extents::Extents;
 use slimline_simulate::locality::{KeyWalks, Walking};
 use slimline_simulate::machine::Machine;
 use slimline_simulate::waiting::Waiting;
 
-use crate::sources::{text, traced_path};
+use crate::sources::{text, traced_line};
 
 /// Loops whose orders are tried, at most.
 const MOST_LOOPS: usize = 4;
@@ -117,8 +117,7 @@ impl<'a> LoopSearch<'a> {
         let nest = &self.found.nests[nest];
         let place = self.origins.of(nest.streams[nest.leading].keys[0]).line;
         let read = || {
-            let (file, line) = file_and_line(self.origins.name(place));
-            let path = file.and_then(|file| traced_path(&file, trace).ok()).filter(|path| path.is_absolute());
+            let (path, line) = traced_line(self.origins.name(place), trace);
             let pair = path.as_ref().zip(line).and_then(|(path, line)| around(&text(path)?, line));
             LoopSource { file: path.map(|path| path.display().to_string()), pair, relaid: Vec::new() }
         };

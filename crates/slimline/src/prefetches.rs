@@ -8,14 +8,14 @@ use slimline_analyze::relayout::prefetching::source::indexed;
 use slimline_analyze::relayout::prefetching::{DISTANCES, FoundLoads, MeasuredLoads, SearchedLoad, find};
 use slimline_analyze::relayout::{Taken, TimeRatio};
 use slimline_report::relayout::{LoadSource, PrefetchFacts};
-use slimline_report::simulation::{AccessTrace, file_and_line};
+use slimline_report::simulation::AccessTrace;
 use slimline_simulate::locality::Walking;
 use slimline_simulate::prefetched::{Chosen, Prefetched, Steps};
 use slimline_simulate::waiting::Waiting;
 use slimline_trace::stream::decode::{Program, SiteId};
 
 use crate::relayouts::{MOST_REPLAYED, MOST_TRIED, Search};
-use crate::sources::{text, traced_path};
+use crate::sources::{text, traced_line};
 
 /// Loads that are looked at, at most.
 const MOST_LOADS: usize = 3;
@@ -136,8 +136,7 @@ impl<'a> PrefetchSearch<'a> {
     /// How a load is written.
     fn source(&self, of: &SearchedLoad, trace: &AccessTrace) -> LoadSource {
         let origin = self.origins.of(self.found.loads[of.load].keys[0]);
-        let (file, line) = file_and_line(self.origins.name(origin.line));
-        let path = file.and_then(|file| traced_path(&file, trace).ok()).filter(|path| path.is_absolute());
+        let (path, line) = traced_line(self.origins.name(origin.line), trace);
         let is_rust = |path: &Path| path.extension().is_some_and(|of| of == "rs");
         let written = path.as_ref().zip(line);
         let indexed = written.and_then(|(path, line)| indexed(&text(path)?, (line, origin.column), is_rust(path)));

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use slimline_report::html::{Finding, source_files, traced_source_files};
-use slimline_report::simulation::AccessTrace;
+use slimline_report::simulation::{AccessTrace, file_and_line};
 use slimline_report::source::Source;
 use slimline_report::view::Report;
 use slimline_trace::regular_file::read_regular;
@@ -36,8 +36,15 @@ fn traced_source(file: &str, trace: &AccessTrace) -> Source {
     }
 }
 
+/// The file, by its whole path where that is known, and the line that a place `file:line` of a trace names.
+pub(crate) fn traced_line(place: &str, trace: &AccessTrace) -> (Option<PathBuf>, Option<u32>) {
+    let (file, line) = file_and_line(place);
+    let path = file.and_then(|file| traced_path(&file, trace).ok()).filter(|path| path.is_absolute());
+    (path, line)
+}
+
 /// Its whole path; that of none that is there where it can't be told, or why there are several.
-pub(crate) fn traced_path(file: &str, trace: &AccessTrace) -> Result<PathBuf, String> {
+fn traced_path(file: &str, trace: &AccessTrace) -> Result<PathBuf, String> {
     if Path::new(file).is_absolute() {
         return Ok(PathBuf::from(file));
     }

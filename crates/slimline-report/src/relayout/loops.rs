@@ -12,7 +12,7 @@ use slimline_analyze::relayout::{Taken, WORTH_IT};
 use slimline_simulate::access::AccessKind;
 use slimline_simulate::locality::exchange::{Order, Turn, turn_elsewhere};
 
-use super::PredictedRow;
+use super::{AdvisedCode, PredictedRow};
 use crate::full_trace::known;
 use crate::simulation::file_and_line;
 
@@ -67,16 +67,9 @@ pub struct AdvisedLoops {
     /// Which.
     #[serde(flatten)]
     pub order: TriedOrderRow,
-    /// In a sentence.
-    pub title: String,
-    /// With this change alone: what the nest takes by a replay of it, of what it takes of the accesses that were replayed.
-    pub predicted: PredictedRow,
-    /// What to mind.
-    pub cautions: Vec<String>,
-    /// The heads of the loops, where it is known how they are written.
-    pub code: Option<String>,
-    /// What to write where that is not known.
-    pub how: String,
+    /// What to do: the heads of the loops. Predicted is what the nest takes by a replay of it, of what it takes of the accesses that were replayed.
+    #[serde(flatten)]
+    pub change: AdvisedCode,
 }
 
 /// An order that was tried.
@@ -165,11 +158,13 @@ impl LoopFacts<'_> {
             let heads = source.pair.as_ref().and_then(|pair| pair.reordered(tried.order));
             AdvisedLoops {
                 order: TriedOrderRow::of(tried),
-                title: place.title(tried.order),
-                predicted: PredictedRow::of(&tried.taken, before),
-                cautions: self.cautions((nest, measured), source, (tried.lanes, is_in_windows)),
-                code: heads.map(|heads| nested(&heads)),
-                how: self.how(nest, tried.order),
+                change: AdvisedCode {
+                    title: place.title(tried.order),
+                    predicted: PredictedRow::of(&tried.taken, before),
+                    cautions: self.cautions((nest, measured), source, (tried.lanes, is_in_windows)),
+                    code: heads.map(|heads| nested(&heads)),
+                    how: self.how(nest, tried.order),
+                },
             }
         });
         LoopRow {
@@ -468,7 +463,7 @@ mod tests {
         ];
         let row = row_of_nest(&walks, None, source, false);
         assert_eq!(row.walks.iter().filter(|walk| walk.inner_bytes.is_none()).count(), 3, "{row:?}");
-        let told = row.advice.unwrap().cautions.join("\n");
+        let told = row.advice.unwrap().change.cautions.join("\n");
         // The store of z is of a line that does not tell what it stores: it may be a sum.
         assert!(told.contains("outer loop (z) must then be set before the loops and added to in memory"), "{told}");
         assert!(told.contains("what each step adds up (x, y), must then be stored in a loop of its own"), "{told}");
@@ -477,7 +472,7 @@ mod tests {
     #[test]
     fn what_is_to_be_minded_is_told() {
         let cautions = |source, is_in_windows| {
-            row_of(None, source, is_in_windows).advice.map(|advice| advice.cautions.join("\n")).unwrap()
+            row_of(None, source, is_in_windows).advice.map(|advice| advice.change.cautions.join("\n")).unwrap()
         };
         let source = "for (int j = 0; j < m; j++)\nfor (int i = 0; i < n; i++)\nsum += f(a[i][j]);\n";
         let with_calls = LoopSource { pair: around(source, 3), ..LoopSource::default() };

@@ -8,8 +8,8 @@ use slimline_analyze::relayout::prefetching::source::Indexed;
 use slimline_analyze::relayout::prefetching::{FoundLoads, MeasuredLoads, SearchedLoad};
 use slimline_analyze::relayout::{Taken, TimeRatio};
 
-use super::PredictedRow;
 use super::loops::data_of;
+use super::{AdvisedCode, PredictedRow};
 use crate::full_trace::known;
 use crate::simulation::file_and_line;
 
@@ -58,16 +58,9 @@ pub struct PrefetchRow {
 pub struct AdvisedPrefetch {
     /// Steps ahead.
     pub distance: u32,
-    /// In a sentence.
-    pub title: String,
-    /// With this change alone, by a replay of the same accesses.
-    pub predicted: PredictedRow,
-    /// What to mind.
-    pub cautions: Vec<String>,
-    /// What to write at the beginning of each step, where it is known how the load is written.
-    pub code: Option<String>,
-    /// What to write where that is not known.
-    pub how: String,
+    /// What to do: what to write at the beginning of each step. Predicted is by a replay of the same accesses.
+    #[serde(flatten)]
+    pub change: AdvisedCode,
 }
 
 /// A distance that was tried.
@@ -77,6 +70,13 @@ pub struct TriedDistanceRow {
     pub distance: u32,
     /// Run time by that of the program as it is, by a part of the accesses.
     pub time_ratio: f64,
+}
+
+impl TriedDistanceRow {
+    /// What it is, in words.
+    pub(crate) fn words(&self) -> String {
+        format!("{} steps", self.distance)
+    }
 }
 
 /// A load whose address comes of what it loaded a step before.
@@ -165,11 +165,13 @@ impl PrefetchFacts<'_> {
         };
         let advice = of.advised().zip(of.confirmed).map(|(distance, taken)| AdvisedPrefetch {
             distance,
-            title: row.title(distance),
-            predicted: PredictedRow::of(&taken, &before),
-            cautions: row.cautions(distance),
-            code: source.indexed.as_ref().and_then(|indexed| indexed.prefetch(distance, row.through.is_some())),
-            how: row.how(distance),
+            change: AdvisedCode {
+                title: row.title(distance),
+                predicted: PredictedRow::of(&taken, &before),
+                cautions: row.cautions(distance),
+                code: source.indexed.as_ref().and_then(|indexed| indexed.prefetch(distance, row.through.is_some())),
+                how: row.how(distance),
+            },
         });
         let reason = advice.is_none().then(|| reason(of, &before));
         PrefetchRow { advice, reason, ..row }

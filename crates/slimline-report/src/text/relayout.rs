@@ -15,7 +15,7 @@ use super::simulation::access_trace;
 use super::table::{Column, Rows};
 use super::{STRONG, fold, heading};
 use crate::relayout::{
-    AdvisedRow, LargePagesRow, LastLevel, LoopRow, PatchReport, PredictedRow, PrefetchRow, RelayoutReport,
+    AdvisedCode, AdvisedRow, LargePagesRow, LastLevel, LoopRow, PatchReport, PredictedRow, PrefetchRow, RelayoutReport,
     StructureRow, TriedRow,
 };
 use crate::source::seen_from;
@@ -225,10 +225,43 @@ fn patch(out: &mut impl Write, made: &PatchReport) -> fmt::Result {
     Ok(())
 }
 
-fn one(out: &mut impl Write, (of, advice): (&StructureRow, &AdvisedRow), is_all: bool, here: &Path) -> fmt::Result {
+/// What a change is called.
+fn title(out: &mut impl Write, of: &str) -> fmt::Result {
     let mut title = String::new();
-    fold(&mut title, &plain(&advice.title), 2, 4)?;
-    writeln!(out, "{STRONG}{}{STRONG:#}", title.trim_end())?;
+    fold(&mut title, &plain(of), 2, 4)?;
+    writeln!(out, "{STRONG}{}{STRONG:#}", title.trim_end())
+}
+
+/// What to mind of a change of code, and what to write.
+fn changed_code(out: &mut impl Write, change: &AdvisedCode) -> fmt::Result {
+    for caution in &change.cautions {
+        fold(out, &format!("Mind that {}.", plain(caution)), 2, 2)?;
+    }
+    writeln!(out)?;
+    match &change.code {
+        Some(code) => code.lines().try_for_each(|line| writeln!(out, "      {}", plain(line)))?,
+        None => fold(out, &plain(&change.how), 2, 2)?,
+    }
+    writeln!(out)
+}
+
+/// What was tried of something that has no parts, whether it is advised, and the run time by that of the program as it is.
+fn tried_table(out: &mut impl Write, all: impl Iterator<Item = (String, bool, f64)>) -> fmt::Result {
+    let mut rows = Rows::new(&[Column::Text("tried"), Column::Number("time")], false);
+    for (what, is_advised, ratio) in all {
+        let mark = if is_advised { " *" } else { "" };
+        rows.push(vec![format!("{what}{mark}"), gain(ratio - 1.0)]);
+    }
+    rows.write(out, 2)
+}
+
+/// Bytes of a stride.
+fn signed(bytes: i64) -> String {
+    format!("{}{}", if bytes < 0 { "−" } else { "" }, count(bytes.unsigned_abs()))
+}
+
+fn one(out: &mut impl Write, (of, advice): (&StructureRow, &AdvisedRow), is_all: bool, here: &Path) -> fmt::Result {
+    title(out, &advice.title)?;
     let allocated_at = of.allocated_at.as_deref().map(|at| seen_from(here, at));
     fold(out, &what_it_is(of, allocated_at.as_deref()), 2, 4)?;
     let patterns: Vec<String> = of

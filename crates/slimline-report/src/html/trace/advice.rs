@@ -12,7 +12,9 @@ use crate::html::bar;
 use crate::html::page::{self, Escaped};
 use crate::html::structure_map::legend;
 use crate::html::table::{Cell, Column, Table};
-use crate::relayout::{AdvisedRow, LoopRow, PredictedRow, PrefetchRow, RelayoutReport, StructureRow, TriedRow};
+use crate::relayout::{
+    AdvisedCode, AdvisedRow, LoopRow, PredictedRow, PrefetchRow, RelayoutReport, StructureRow, TriedRow,
+};
 use crate::structure_map::{Block, Map, What};
 use crate::text::gain;
 use crate::text::number::{percent, plural};
@@ -41,19 +43,12 @@ pub(super) fn titles(out: &mut impl Write, report: &RelayoutReport) -> fmt::Resu
         return writeln!(out, "<p>{NOTHING}</p>");
     }
     writeln!(out, "<ul>")?;
-    for (number, _, advice) in changes(report) {
-        let gained = gain(advice.predicted.time_ratio - 1.0);
-        let title = Escaped(&advice.title);
-        writeln!(out, "<li><a href=\"#advice-{number}\">{title}</a>: {gained} run time predicted</li>")?;
-    }
-    for (number, _, advice) in loops::changes(report) {
-        let gained = gain(advice.predicted.time_ratio - 1.0);
-        let title = Escaped(&advice.title);
-        writeln!(out, "<li><a href=\"#advice-{number}\">{title}</a>: {gained} run time predicted</li>")?;
-    }
-    for (number, _, advice) in prefetches::changes(report) {
-        let gained = gain(advice.predicted.time_ratio - 1.0);
-        let title = Escaped(&advice.title);
+    let layouts = changes(report).map(|(number, _, advice)| (number, &advice.title, advice.predicted));
+    let codes = loops::changes(report)
+        .map(|(number, _, advice)| (number, &advice.change))
+        .chain(prefetches::changes(report).map(|(number, _, advice)| (number, &advice.change)));
+    for (number, title, predicted) in layouts.chain(codes.map(|(number, of)| (number, &of.title, of.predicted))) {
+        let (title, gained) = (Escaped(title), gain(predicted.time_ratio - 1.0));
         writeln!(out, "<li><a href=\"#advice-{number}\">{title}</a>: {gained} run time predicted</li>")?;
     }
     writeln!(out, "</ul>")
@@ -107,17 +102,47 @@ pub(super) fn cards(out: &mut impl Write, report: &RelayoutReport) -> fmt::Resul
     writeln!(out, "<p class=\"faint\">{}</p>", method(report))
 }
 
+fn begin_card(out: &mut impl Write, number: usize, title: &str) -> fmt::Result {
+    let id = format!("advice-{number}");
+    writeln!(
+        out,
+        "<article class=\"card\" id=\"{id}\" aria-labelledby=\"{id}-title\">\n<h3 id=\"{id}-title\">{}</h3>",
+        Escaped(title)
+    )
+}
+
+/// What to write for a change of code, under this heading; ends its card.
+fn changed_code(out: &mut impl Write, heading: &str, change: &AdvisedCode) -> fmt::Result {
+    writeln!(out, "<h4>{heading}</h4>")?;
+    match &change.code {
+        Some(code) => page::code(out, &change.title, code)?,
+        None => writeln!(out, "<p>{}</p>", Escaped(&change.how))?,
+    }
+    writeln!(out, "</article>")
+}
+
+/// What to mind of a change of code.
+fn cautions(out: &mut impl Write, change: &AdvisedCode) -> fmt::Result {
+    let mut all = change.cautions.iter();
+    all.try_for_each(|caution| writeln!(out, "<p class=\"missing\">Mind that {}.</p>", Escaped(caution)))
+}
+
+/// What is left alone, its part of the time, and why.
+fn alone(what: &str, share: f64, why: Option<&str>) -> String {
+    format!(
+        "<h4>{}</h4> <span class=\"share\">{}</span> <span class=\"faint\">of the time: {}</span>",
+        Escaped(what),
+        percent(share),
+        Escaped(why.unwrap_or_default())
+    )
+}
+
 fn card(
     out: &mut impl Write,
     report: &RelayoutReport,
     (number, of, advice): (usize, &StructureRow, &AdvisedRow),
 ) -> fmt::Result {
-    let id = format!("advice-{number}");
-    writeln!(
-        out,
-        "<article class=\"card\" id=\"{id}\" aria-labelledby=\"{id}-title\">\n<h3 id=\"{id}-title\">{}</h3>",
-        Escaped(&advice.title)
-    )?;
+    begin_card(out, number, &advice.title)?;
     predicted(out, report, &advice.predicted)?;
     writeln!(
         out,
@@ -300,13 +325,7 @@ fn left_alone(out: &mut impl Write, report: &RelayoutReport) -> fmt::Result {
     }
     writeln!(out, "<h3>Leave alone</h3>")?;
     for of in others {
-        let why = of.reason.as_deref().unwrap_or_default();
-        let head = format!(
-            "<h4>{}</h4> <span class=\"share\">{}</span> <span class=\"faint\">of the time: {}</span>",
-            Escaped(&of.name),
-            percent(of.share),
-            Escaped(why)
-        );
+        let head = alone(&of.name, of.share, of.reason.as_deref());
         if of.fields.len() < 2 && of.tried.is_empty() {
             writeln!(out, "<div class=\"group\">{head}</div>")?;
             continue;

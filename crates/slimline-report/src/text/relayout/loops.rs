@@ -5,11 +5,9 @@ use std::path::Path;
 
 use slimline_trace::escape::plain;
 
-use super::super::advice::gain;
+use super::super::fold;
 use super::super::number::{count, percent, plural_of};
-use super::super::table::{Column, Rows};
-use super::super::{STRONG, fold};
-use super::predicted_by;
+use super::{changed_code, predicted_by, signed, title, tried_table};
 use crate::relayout::{AdvisedLoops, LoopRow, LoopWalkRow};
 use crate::source::seen_from;
 
@@ -31,7 +29,6 @@ pub(crate) fn what_they_are(of: &LoopRow, here: &Path) -> String {
 
 /// How its instructions walk.
 pub(crate) fn walks(of: &LoopRow) -> Vec<String> {
-    let signed = |bytes: i64| format!("{}{}", if bytes < 0 { "−" } else { "" }, count(bytes.unsigned_abs()));
     let words = |walk: &LoopWalkRow| {
         let around = signed(walk.outer_bytes);
         let how = match walk.inner_bytes {
@@ -71,27 +68,12 @@ pub(super) fn left_alone(of: &LoopRow, here: &Path) -> String {
 }
 
 pub(super) fn one(out: &mut impl Write, (of, advice): (&LoopRow, &AdvisedLoops), here: &Path) -> fmt::Result {
-    let mut title = String::new();
-    fold(&mut title, &plain(&advice.title), 2, 4)?;
-    writeln!(out, "{STRONG}{}{STRONG:#}", title.trim_end())?;
+    title(out, &advice.change.title)?;
     fold(out, &what_they_are(of, here), 2, 4)?;
     fold(out, &format!("{} of the time. {}.", percent(of.share), walks(of).join("; ")), 2, 2)?;
-    fold(out, &predicted_by(&advice.predicted, BY), 2, 2)?;
-    for caution in &advice.cautions {
-        fold(out, &format!("Mind that {}.", plain(caution)), 2, 2)?;
-    }
-    writeln!(out)?;
-    match &advice.code {
-        Some(code) => code.lines().try_for_each(|line| writeln!(out, "      {}", plain(line)))?,
-        None => fold(out, &plain(&advice.how), 2, 2)?,
-    }
-    writeln!(out)?;
-    let mut rows = Rows::new(&[Column::Text("tried"), Column::Number("time")], false);
-    for row in &of.tried {
-        let mark = if row == &advice.order { " *" } else { "" };
-        rows.push(vec![format!("{}{mark}", row.words()), gain(row.time_ratio - 1.0)]);
-    }
-    rows.write(out, 2)
+    fold(out, &predicted_by(&advice.change.predicted, BY), 2, 2)?;
+    changed_code(out, &advice.change)?;
+    tried_table(out, of.tried.iter().map(|row| (row.words(), row == &advice.order, row.time_ratio)))
 }
 
 #[cfg(test)]
@@ -100,7 +82,7 @@ pub(crate) mod tests {
     use super::super::relayout;
     use super::super::tests::{predicted_row, two_structures};
     use super::*;
-    use crate::relayout::{RelayoutReport, TriedOrderRow};
+    use crate::relayout::{AdvisedCode, RelayoutReport, TriedOrderRow};
 
     fn walk(data: &str, kind: &'static str, inner_bytes: Option<i64>, outer_bytes: i64) -> LoopWalkRow {
         LoopWalkRow { data: data.to_owned(), kind, at: Some("sky.c:31".to_owned()), inner_bytes, outer_bytes }
@@ -112,11 +94,13 @@ pub(crate) mod tests {
             .map(|(change, tile, time_ratio)| TriedOrderRow { change, tile, lanes: 1, time_ratio });
         let advice = AdvisedLoops {
             order: tiled,
-            title: "Tile the loops of turn at sky.c:29 and 30 by 16".to_owned(),
-            predicted: predicted_row(0.5),
-            cautions: vec!["it rounds otherwise".to_owned()],
-            code: Some("for (int i = 0; i < n; i++)\n    for (int j = 0; j < n; j++)\n".to_owned()),
-            how: "Go through both loops in squares.".to_owned(),
+            change: AdvisedCode {
+                title: "Tile the loops of turn at sky.c:29 and 30 by 16".to_owned(),
+                predicted: predicted_row(0.5),
+                cautions: vec!["it rounds otherwise".to_owned()],
+                code: Some("for (int i = 0; i < n; i++)\n    for (int j = 0; j < n; j++)\n".to_owned()),
+                how: "Go through both loops in squares.".to_owned(),
+            },
         };
         let row = |advice: Option<AdvisedLoops>| LoopRow {
             at: Some("/src/moon/sky.c:31".to_owned()),
@@ -167,7 +151,7 @@ pub(crate) mod tests {
     #[test]
     fn loops_whose_source_is_elsewhere_are_told_in_words() {
         let mut report = two_loops();
-        report.loops[0].advice.as_mut().unwrap().code = None;
+        report.loops[0].advice.as_mut().unwrap().change.code = None;
         let mut out = String::new();
         relayout(&mut out, &report, Path::new("/")).unwrap();
         assert!(out.contains("\n  Go through both loops in squares.\n") && !out.contains("for ("), "{out}");

@@ -5,12 +5,10 @@ use std::path::Path;
 
 use slimline_trace::escape::plain;
 
-use super::super::advice::gain;
-use super::super::number::{count, percent, plural};
-use super::super::table::{Column, Rows};
-use super::super::{STRONG, fold};
-use super::predicted;
-use crate::relayout::{AdvisedPrefetch, ChaseRow, PrefetchRow};
+use super::super::fold;
+use super::super::number::{percent, plural};
+use super::{changed_code, predicted, signed, title, tried_table};
+use crate::relayout::{AdvisedPrefetch, ChaseRow, PrefetchRow, TriedDistanceRow};
 use crate::source::seen_from;
 
 /// What is loaded by which index.
@@ -21,11 +19,7 @@ pub(crate) fn what_it_is(of: &PrefetchRow, here: &Path) -> String {
         "{at}{} is loaded by an index of {}{through}, which goes by {} {} a step; {}",
         plain(&of.data),
         plain(&of.index),
-        if of.index_bytes < 0 {
-            format!("−{}", count(of.index_bytes.unsigned_abs()))
-        } else {
-            count(of.index_bytes.unsigned_abs())
-        },
+        signed(of.index_bytes),
         if of.index_bytes.unsigned_abs() == 1 { "byte" } else { "bytes" },
         plural(of.loads, "load")
     )
@@ -54,27 +48,13 @@ pub(super) fn one(
     is_all: bool,
     here: &Path,
 ) -> fmt::Result {
-    let mut title = String::new();
-    fold(&mut title, &plain(&advice.title), 2, 4)?;
-    writeln!(out, "{STRONG}{}{STRONG:#}", title.trim_end())?;
+    title(out, &advice.change.title)?;
     fold(out, &what_it_is(of, here), 2, 4)?;
     fold(out, &format!("{} of the time.", percent(of.share)), 2, 2)?;
-    fold(out, &predicted(&advice.predicted, is_all), 2, 2)?;
-    for caution in &advice.cautions {
-        fold(out, &format!("Mind that {}.", plain(caution)), 2, 2)?;
-    }
-    writeln!(out)?;
-    match &advice.code {
-        Some(code) => code.lines().try_for_each(|line| writeln!(out, "      {}", plain(line)))?,
-        None => fold(out, &plain(&advice.how), 2, 2)?,
-    }
-    writeln!(out)?;
-    let mut rows = Rows::new(&[Column::Text("tried"), Column::Number("time")], false);
-    for row in &of.tried {
-        let mark = if row.distance == advice.distance { " *" } else { "" };
-        rows.push(vec![format!("{} steps{mark}", row.distance), gain(row.time_ratio - 1.0)]);
-    }
-    rows.write(out, 2)
+    fold(out, &predicted(&advice.change.predicted, is_all), 2, 2)?;
+    changed_code(out, &advice.change)?;
+    let words = |row: &TriedDistanceRow| (row.words(), row.distance == advice.distance, row.time_ratio);
+    tried_table(out, of.tried.iter().map(words))
 }
 
 #[cfg(test)]
@@ -83,18 +63,20 @@ pub(crate) mod tests {
     use super::super::relayout;
     use super::super::tests::{predicted_row, two_structures};
     use super::*;
-    use crate::relayout::{PrefetchesReport, RelayoutReport, TriedDistanceRow};
+    use crate::relayout::{AdvisedCode, PrefetchesReport, RelayoutReport};
 
     /// One that is asked for, one that is left alone, and a chase, beside structures.
     pub(crate) fn two_loads() -> RelayoutReport {
         let tried = [(4, 0.9), (8, 0.5)].map(|(distance, time_ratio)| TriedDistanceRow { distance, time_ratio });
         let advice = AdvisedPrefetch {
             distance: 8,
-            title: "Prefetch stars[near[i]] 8 steps ahead at sky.c:31".to_owned(),
-            predicted: predicted_row(0.5),
-            cautions: vec!["near is loaded 8 steps ahead".to_owned()],
-            code: Some("if (i + 8 < n) __builtin_prefetch(&stars[near[i + 8]]);\n".to_owned()),
-            how: "Ask for what comes.".to_owned(),
+            change: AdvisedCode {
+                title: "Prefetch stars[near[i]] 8 steps ahead at sky.c:31".to_owned(),
+                predicted: predicted_row(0.5),
+                cautions: vec!["near is loaded 8 steps ahead".to_owned()],
+                code: Some("if (i + 8 < n) __builtin_prefetch(&stars[near[i + 8]]);\n".to_owned()),
+                how: "Ask for what comes.".to_owned(),
+            },
         };
         let row = |advice: Option<AdvisedPrefetch>| PrefetchRow {
             at: Some("/src/moon/sky.c:31".to_owned()),
@@ -140,7 +122,7 @@ pub(crate) mod tests {
     #[test]
     fn loads_whose_source_is_elsewhere_are_told_in_words() {
         let mut report = two_loads();
-        report.prefetches.loads[0].advice.as_mut().unwrap().code = None;
+        report.prefetches.loads[0].advice.as_mut().unwrap().change.code = None;
         let mut out = String::new();
         relayout(&mut out, &report, Path::new("/")).unwrap();
         assert!(out.contains("\n  Ask for what comes.\n") && !out.contains("__builtin"), "{out}");

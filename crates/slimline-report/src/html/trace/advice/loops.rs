@@ -3,8 +3,8 @@
 use std::fmt::{self, Write};
 use std::path::Path;
 
-use super::{changes as layouts, predicted_by, tried_table};
-use crate::html::page::{self, Escaped};
+use super::{alone, begin_card, cautions, changed_code, changes as layouts, predicted_by, tried_table};
+use crate::html::page::Escaped;
 use crate::relayout::{AdvisedLoops, LoopRow, RelayoutReport, TriedOrderRow};
 use crate::text::number::percent;
 use crate::text::relayout::loops::{BY, walks, what_they_are};
@@ -16,24 +16,12 @@ pub(super) fn changes(report: &RelayoutReport) -> impl Iterator<Item = (usize, &
 }
 
 pub(super) fn card(out: &mut impl Write, (number, of, advice): (usize, &LoopRow, &AdvisedLoops)) -> fmt::Result {
-    let id = format!("advice-{number}");
-    writeln!(
-        out,
-        "<article class=\"card\" id=\"{id}\" aria-labelledby=\"{id}-title\">\n<h3 id=\"{id}-title\">{}</h3>",
-        Escaped(&advice.title)
-    )?;
-    predicted_by(out, &advice.predicted, BY)?;
+    begin_card(out, number, &advice.change.title)?;
+    predicted_by(out, &advice.change.predicted, BY)?;
     told(out, of)?;
-    for caution in &advice.cautions {
-        writeln!(out, "<p class=\"missing\">Mind that {}.</p>", Escaped(caution))?;
-    }
+    cautions(out, &advice.change)?;
     tried(out, of, Some(&advice.order))?;
-    writeln!(out, "<h4>Loops in that order</h4>")?;
-    match &advice.code {
-        Some(code) => page::code(out, &advice.title, code)?,
-        None => writeln!(out, "<p>{}</p>", Escaped(&advice.how))?,
-    }
-    writeln!(out, "</article>")
+    changed_code(out, "Loops in that order", &advice.change)
 }
 
 /// What they are, and how they walk.
@@ -52,14 +40,9 @@ fn tried(out: &mut impl Write, of: &LoopRow, advised: Option<&TriedOrderRow>) ->
 
 /// One for which nothing is advised.
 pub(super) fn left_alone(out: &mut impl Write, of: &LoopRow) -> fmt::Result {
-    writeln!(
-        out,
-        "<details class=\"group\">\n<summary><h4>The loops around {}</h4> <span class=\"share\">{}</span> <span class=\"faint\">of the time: {}</span>\
-         </summary>\n<div class=\"inside\">",
-        Escaped(of.at.as_deref().unwrap_or("a line that is not known")),
-        percent(of.share),
-        Escaped(of.reason.as_deref().unwrap_or_default())
-    )?;
+    let what = format!("The loops around {}", of.at.as_deref().unwrap_or("a line that is not known"));
+    let head = alone(&what, of.share, of.reason.as_deref());
+    writeln!(out, "<details class=\"group\">\n<summary>{head}</summary>\n<div class=\"inside\">")?;
     told(out, of)?;
     tried(out, of, None)?;
     writeln!(out, "</div>\n</details>")
