@@ -214,6 +214,12 @@ struct LoopOrder {
 #[derive(Deserialize)]
 struct Prefetches {
     loads: Vec<Load>,
+    chase: Option<Chase>,
+}
+
+#[derive(Deserialize)]
+struct Chase {
+    data: String,
 }
 
 #[derive(Deserialize)]
@@ -363,14 +369,14 @@ impl Case {
         Ok((predicted, structure.advice.as_ref().map(|of| (of.layout.change.as_str(), &of.predicted))))
     }
 
-    /// Of what can't be prefetched nothing is predicted to be gained.
+    /// Of what can't be prefetched, a chase, nothing is predicted to be gained.
     fn predicted_of_loads<'a>(&self, advised: &'a Advised) -> Result<(f64, Option<(&'a str, &'a Predicted)>)> {
         let of_data = advised.prefetches.loads.iter().find(|of| of.data == self.structure);
         let advice = of_data.and_then(|of| Some((PREFETCH, &of.advice.as_ref()?.predicted)));
         let is_by_hand = |of: &&Distance| of.distance == self.distance;
         match of_data.and_then(|of| of.tried.iter().find(is_by_hand)) {
             Some(tried) => Ok((tried.time_ratio, advice)),
-            None if self.distance == 0 => Ok((1.0, advice)),
+            None if advised.prefetches.chase.as_ref().is_some_and(|of| of.data == self.structure) => Ok((1.0, advice)),
             None => bail!("{}: nothing is said of {} steps ahead for {}", self.name, self.distance, self.structure),
         }
     }

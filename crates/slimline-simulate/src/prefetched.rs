@@ -10,23 +10,28 @@
 //! Which address that is, the trace says: it is looked ahead in it, by so many occurrences of the load in the same thread, for the one whose index
 //! lies as many strides behind the one that is loaded now. If there is none, the loop ends before or leaves that step out, and what is asked
 //! for is nothing that is known: it costs its instructions. So the first steps of a loop have no prefetch before them, and the last ones
-//! ask for nothing.
+//! ask for nothing: a loop ends where something around it is accessed. Where rows lie one behind the other, as those of a sparse matrix, it may be
+//! looked ahead across their ends ([`Indirect::is_across`]).
 //!
 //! What has an index between (`a[b[c[i]]]`) is asked for in two steps: `b[c[i + 16]]` is prefetched, and `a[b[c[i + 8]]]`, for which `b[c[i + 8]]` is
 //! loaded (S. Ainsworth and T. Jones, *Software Prefetching for Indirect Memory Accesses*, CGO 2017).
 
 mod steps;
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
 use rustc_hash::FxHashMap;
 
-pub use self::steps::{FoundSteps, Steps};
+pub use self::steps::{FoundSteps, MainStep, Steps};
 use crate::access::{Access, AccessKind, Consumer, Located};
 use crate::relaid::{NO_STRUCTURE, structure_key};
 
-/// Accesses that wait for those that come later, at most: 64 steps of a loop with a thousand accesses each.
+/// Accesses that wait for those that come later, at most, for each thread: 64 steps of a loop with a thousand accesses each.
 const MOST_WAITING: usize = 1 << 16;
+/// And of all threads together.
+const MOST_WAITING_TOGETHER: usize = 1 << 20;
+/// Loads of indexes that an address is computed of, at most.
+pub const MOST_INDEXES: usize = 4;
 
 /// Bytes of memory that stores are told apart by, and how many of these one has at most.
 const STORED_BYTES: u64 = 4;
@@ -53,10 +58,12 @@ pub struct Copy {
     pub load: u32,
     /// The load that its own index is, where that has an index itself.
     pub through: Option<u32>,
-    /// Loads of the indexes, which go by a stride, first the one that tells the step.
+    /// Loads of the indexes, which go by a stride, first the one that tells the step; [`MOST_INDEXES`] at most.
     pub indexes: Vec<u32>,
     /// Loads that its address is computed of as well, and that stay where they are.
     pub staying: Vec<u32>,
+    /// Accesses around its loop: where one of them is, that ended.
+    pub around: Vec<u32>,
 }
 
 /// A load that can be prefetched.
@@ -68,6 +75,10 @@ pub struct Indirect {
     pub stride: i64,
     /// Loads for each index that is loaded, which is a vector of as many; mostly 1.
     pub lanes: u32,
+    /// Where its loop ends its index goes on: it is looked ahead across that.
+    pub is_across: bool,
+    /// The number that the time of prefetches is told by, by [`structure_key`] of that.
+    pub told_as: u32,
 }
 
 /// What is prefetched, and how many steps ahead.
@@ -101,8 +112,10 @@ impl Stores {
 struct Occurrence {
     /// Where it waits, among all accesses.
     number: u64,
-    /// Where its index is.
-    index: u64,
+    /// Which time through its loop it is in.
+    run: u64,
+    /// Where its indexes are, the first of which tells the step.
+    indexes: [u64; MOST_INDEXES],
     /// What it loads, and what its index loads that has one itself.
     address: u64,
     through: Option<u64>,
@@ -116,7 +129,7 @@ struct Asked {
     /// Where its own index is: memory that is near, whatever else is not known.
     here: u64,
     /// The indexes that are loaded: so many steps later, and twice as many.
-    indexes: [u64; 2],
+    indexes: [[u64; MOST_INDEXES]; 2],
     /// What it loads so many steps later; none where that is not known.
     address: Option<u64>,
     /// Of one with an index between, where that is so many steps later, and twice as many.
@@ -127,8 +140,8 @@ struct Asked {
 #[derive(Clone, Copy, Debug)]
 struct Waits {
     access: Access,
-    /// It is prefetched: by which of those chosen, and where its index is.
-    of: Option<(u32, u64)>,
+    /// It is prefetched: by which of those chosen, and where its indexes are.
+    of: Option<(u32, [u64; MOST_INDEXES])>,
     asked: Option<Asked>,
 }
 
@@ -137,6 +150,8 @@ struct Waits {
 struct Following {
     /// Those that are not asked for yet, and as many behind the first one as are looked ahead.
     occurrences: VecDeque<Occurrence>,
+    /// How often its loop ended.
+    run: u64,
     /// The last index that was loaded, and which of its lanes comes next.
     index: Option<u64>,
     lane: u32,
@@ -151,7 +166,7 @@ struct Thread {
     loads: Vec<Following>,
 }
 
-/// Hands accesses on with prefetches between them. Memory: that of [`MOST_WAITING`] accesses.
+/// Hands accesses on with prefetches between them. Memory: that of [`MOST_WAITING`] accesses of each thread.
 #[derive(Debug)]
 pub struct Prefetched<'a, C> {
     to: C,
@@ -159,6 +174,8 @@ pub struct Prefetched<'a, C> {
     chosen: Vec<Chosen<'a>>,
     /// By instruction: which of those chosen it is a copy of, and which copy.
     copy_of: Vec<Option<(u32, &'a Copy)>>,
+    /// By instruction: of which of those chosen it ends the loop.
+    ends: Vec<Vec<u32>>,
     threads: Vec<Thread>,
     stores: Stores,
     waiting: VecDeque<Waits>,
@@ -170,17 +187,19 @@ pub struct Prefetched<'a, C> {
 impl<'a, C: Consumer> Prefetched<'a, C> {
     /// With these prefetches; with none accesses are as they were. Of what keys are, nothing is known behind the last one.
     pub fn new(to: C, keys: &'a [KeyRole], chosen: Vec<Chosen<'a>>) -> Self {
-        let mut copy_of: Vec<Option<(u32, &'a Copy)>> = Vec::new();
+        let instructions = chosen.iter().flat_map(|(indirect, _)| &indirect.copies).map(Copy::instructions).max();
+        let mut copy_of: Vec<Option<(u32, &'a Copy)>> = vec![None; instructions.unwrap_or(0)];
+        let mut ends: Vec<Vec<u32>> = vec![Vec::new(); copy_of.len()];
         for (number, (indirect, _)) in (0..).zip(&chosen) {
             for copy in &indirect.copies {
-                let all = copy.indexes.iter().chain(&copy.through).chain(&copy.staying).chain([&copy.load]);
-                let most = all.max().map_or(0, |most| *most as usize + 1);
-                copy_of.resize(copy_of.len().max(most), None);
                 copy_of[copy.load as usize] = Some((number, copy));
+            }
+            for instruction in around(&indirect.copies) {
+                ends[instruction as usize].push(number);
             }
         }
         let (threads, stores, waiting, handed_on) = Default::default();
-        Self { to, keys, chosen, copy_of, threads, stores, waiting, first: 0, handed_on }
+        Self { to, keys, chosen, copy_of, ends, threads, stores, waiting, first: 0, handed_on }
     }
 
     /// Who took it all in.
@@ -209,11 +228,14 @@ impl<'a, C: Consumer> Prefetched<'a, C> {
         let thread = &mut self.threads[thread];
         thread.last.resize(self.copy_of.len(), 0);
         thread.last[role.instruction as usize] = access.address;
-        let Some((of, copy)) = copy else { return self.waiting.push_back(waits) };
         thread.loads.resize_with(self.chosen.len(), Following::default);
+        for of in &self.ends[role.instruction as usize] {
+            thread.loads[*of as usize].run += 1;
+        }
+        let Some((of, copy)) = copy else { return self.waiting.push_back(waits) };
         let (indirect, distance) = self.chosen[of as usize];
         let occurrence = thread.occurrence(copy, (of, indirect), (number, access.address), &self.stores);
-        self.waiting.push_back(Waits { of: Some((of, occurrence.index)), ..waits });
+        self.waiting.push_back(Waits { of: Some((of, occurrence.indexes)), ..waits });
         let all = &mut thread.loads[of as usize].occurrences;
         all.push_back(occurrence);
         // What waits no longer was handed on without a look ahead.
@@ -235,7 +257,7 @@ impl<'a, C: Consumer> Prefetched<'a, C> {
                 if asked.is_none() && self.waiting.len() <= most {
                     return;
                 }
-                let nothing = Asked { here, indexes: [here; 2], address: None, through: [None; 2] };
+                let nothing = Asked { here: here[0], indexes: [here; 2], address: None, through: [None; 2] };
                 asked.unwrap_or(nothing).before(&access, self.chosen[of as usize].0, &mut self.handed_on);
             }
             self.handed_on.push(access);
@@ -243,6 +265,19 @@ impl<'a, C: Consumer> Prefetched<'a, C> {
             self.first += 1;
         }
     }
+}
+
+impl Copy {
+    /// Instructions that are numbered up to those that it names.
+    fn instructions(&self) -> usize {
+        let others = self.indexes.iter().chain(&self.through).chain(&self.staying).chain(&self.around);
+        others.chain([&self.load]).max().map_or(0, |most| *most as usize + 1)
+    }
+}
+
+/// Instructions that end the loop of a load with these copies: those around any of them.
+fn around(copies: &[Copy]) -> BTreeSet<u32> {
+    copies.iter().flat_map(|copy| &copy.around).copied().collect()
 }
 
 impl Indirect {
@@ -254,19 +289,27 @@ impl Indirect {
 
 /// What the first of these occurrences asks for.
 fn asked(all: &VecDeque<Occurrence>, indirect: &Indirect, distance: u32, stores: &Stores) -> Asked {
-    let Occurrence { index: here, number, .. } = all[0];
-    let indexes =
-        [1, 2].map(|times| here.wrapping_add_signed(indirect.stride.wrapping_mul(times * i64::from(distance))));
+    let Occurrence { indexes: here, number, run, .. } = all[0];
     let later = |times: usize| {
+        let ahead = indirect.stride.wrapping_mul(times as i64 * i64::from(distance));
+        let mut indexes = [here[0].wrapping_add_signed(ahead), here[1], here[2], here[3]];
         // Mostly it is the last one: no step is left out.
         let within = all.iter().take(times * distance as usize + 1).skip(1);
         let is_changed = within.clone().any(|later| later.is_changed);
-        let later = within.rev().find(|later| later.index == indexes[times - 1]).copied();
-        later.filter(|later| !is_changed && !stores.is_stored_since(later.index, number))
+        let is_it = |later: &&Occurrence| later.indexes[0] == indexes[0] && (indirect.is_across || later.run == run);
+        let later = within.rev().find(is_it).copied();
+        indexes = later.map_or(indexes, |later| later.indexes);
+        let is_stored = |later: &Occurrence| later.indexes.iter().any(|at| stores.is_stored_since(*at, number));
+        (indexes, later.filter(|later| !is_changed && !is_stored(later)))
     };
-    let through = [later(1), later(2)].map(|later| later?.through);
-    let has_between = later(1).filter(|later| later.through.is_none_or(|at| !stores.is_stored_since(at, number)));
-    Asked { here, indexes, address: has_between.map(|later| later.address), through }
+    let [(near, one), (far, two)] = [1, 2].map(later);
+    let has_between = one.filter(|later| later.through.is_none_or(|at| !stores.is_stored_since(at, number)));
+    Asked {
+        here: here[0],
+        indexes: [near, far],
+        address: has_between.map(|later| later.address),
+        through: [one, two].map(|later| later?.through),
+    }
 }
 
 impl Thread {
@@ -278,40 +321,43 @@ impl Thread {
         (number, address): (u64, u64),
         stores: &Stores,
     ) -> Occurrence {
-        let index = copy.indexes.first().map_or(0, |index| self.last[*index as usize]);
+        let mut indexes = [0; MOST_INDEXES];
+        for (at, index) in indexes.iter_mut().zip(&copy.indexes) {
+            *at = self.last[*index as usize];
+        }
         let following = &mut self.loads[of as usize];
-        following.lane = match following.index.replace(index) == Some(index) {
+        following.lane = match following.index.replace(indexes[0]) == Some(indexes[0]) {
             true => (following.lane + 1) % indirect.lanes.max(1),
             false => 0,
         };
-        let lane = indirect.stride.wrapping_mul(following.lane.into());
+        indexes[0] = indexes[0].wrapping_add_signed(indirect.stride.wrapping_mul(following.lane.into()));
         let through = copy.through.map(|through| self.last[through as usize]);
         let before = following.occurrences.back().map_or(number, |before| before.number);
         let is_changed =
             copy.staying.iter().any(|staying| stores.is_stored_since(self.last[*staying as usize], before));
-        Occurrence { number, index: index.wrapping_add_signed(lane), address, through, is_changed }
+        Occurrence { number, run: following.run, indexes, address, through, is_changed }
     }
 }
 
 impl Asked {
     /// Accesses before a load that does so.
     fn before(&self, load: &Access, indirect: &Indirect, handed_on: &mut Vec<Access>) {
-        let Self { here, indexes: [index, far_index], address, through: [one, far] } = *self;
+        let Self { here, indexes: [near, far], address, through: [one, two] } = *self;
         let of_index = indirect.stride.unsigned_abs().clamp(1, 8) as u32;
-        // What is loaded for an address alone leads nowhere else, and has none of the loop's instructions with it.
-        let key = NO_STRUCTURE;
-        let mut add = |kind, address, bytes| handed_on.push(Access { address, key, bytes, kind, ..*load });
         let indexes = indirect.copies.first().map_or(1, |copy| copy.indexes.len());
+        let mut add = |key, kind, address, bytes| handed_on.push(Access { address, key, bytes, kind, ..*load });
+        // What is loaded for an address alone leads nowhere else, and has none of the loop's instructions with it.
+        let prefetch = structure_key(indirect.told_as, false);
         if indirect.steps() > 1 {
-            (0..indexes).for_each(|_| add(AccessKind::Load, far_index, of_index));
-            add(AccessKind::Prefetch, far.unwrap_or(here), 1);
+            far[..indexes].iter().for_each(|index| add(NO_STRUCTURE, AccessKind::Load, *index, of_index));
+            add(prefetch, AccessKind::Prefetch, two.unwrap_or(here), 1);
         }
-        (0..indexes).for_each(|_| add(AccessKind::Load, index, of_index));
+        near[..indexes].iter().for_each(|index| add(NO_STRUCTURE, AccessKind::Load, *index, of_index));
         if indirect.steps() > 1 {
-            add(AccessKind::Load, one.unwrap_or(here), 1);
+            add(NO_STRUCTURE, AccessKind::Load, one.unwrap_or(here), 1);
         }
         // Of a load that lies across lines one instruction asks for the first.
-        add(AccessKind::Prefetch, address.unwrap_or(here), 1);
+        add(prefetch, AccessKind::Prefetch, address.unwrap_or(here), 1);
     }
 }
 
@@ -320,7 +366,7 @@ impl<C: Consumer> Consumer for Prefetched<'_, C> {
         for access in accesses {
             self.one(access);
         }
-        self.hand_on(MOST_WAITING);
+        self.hand_on((MOST_WAITING * self.threads.len().max(1)).min(MOST_WAITING_TOGETHER));
         self.to.take(&self.handed_on);
         self.handed_on.clear();
     }
@@ -344,8 +390,9 @@ mod tests {
         }
     }
 
-    /// Instructions 0, 1 and 2 have keys of these numbers: an index, what has that for an index, and what has this.
-    const KEYS: [KeyRole; 3] = [role(0), role(1), role(2)];
+    /// Instructions 0, 1 and 2 have keys of these numbers: an index, what has that for an index, and what has this. 3 is around their loop, 4 another
+    /// index.
+    const KEYS: [KeyRole; 5] = [role(0), role(1), role(2), role(3), role(4)];
 
     const fn role(instruction: u32) -> KeyRole {
         KeyRole { instruction, told_as: 0, leads_on: false }
@@ -356,7 +403,17 @@ mod tests {
     }
 
     fn copy(load: u32, through: Option<u32>) -> Indirect {
-        Indirect { copies: vec![Copy { load, through, indexes: vec![0], staying: Vec::new() }], stride: 4, lanes: 1 }
+        Indirect {
+            copies: vec![Copy { load, through, indexes: vec![0], staying: Vec::new(), around: vec![3] }],
+            stride: 4,
+            lanes: 1,
+            is_across: false,
+            told_as: 20,
+        }
+    }
+
+    fn store(address: u64, thread: u32) -> Access {
+        Access { kind: AccessKind::Store, bytes: 4, ..access(9, address, thread) }
     }
 
     /// What comes out, by kind and address, of these batches.
@@ -390,7 +447,7 @@ mod tests {
     #[test]
     fn what_is_stored_before_its_step_is_not_known() {
         let steps = [(100, 9000), (104, 7000), (108, 8000)];
-        let store = |address| Access { kind: AccessKind::Store, bytes: 4, ..access(9, address, 0) };
+        let store = |address| store(address, 0);
         let all: Vec<Access> = steps
             .iter()
             // Each step stores the next one's index, and something else.
@@ -414,6 +471,38 @@ mod tests {
             .collect();
         assert_eq!(asked(&of_hash, &staying), [100, 104, 108]);
         assert_eq!(asked(&of_hash, &copy(2, None)), [7000, 8000, 108]);
+    }
+
+    #[test]
+    fn rows_are_looked_across_if_they_are_to_be() {
+        let row = |steps: &[(u64, u64)]| {
+            let steps = steps.iter().flat_map(|&(index, of)| [access(0, index, 0), access(1, of, 0)]);
+            [access(3, 64, 0)].into_iter().chain(steps).collect::<Vec<_>>()
+        };
+        let all = [row(&[(100, 9000), (104, 7000)]), row(&[(108, 8000), (112, 6000)])].concat();
+        let asked = |indirect: &Indirect| {
+            let seen = seen(indirect, 1, &[&all]);
+            seen.into_iter().filter(|of| of.0 == Prefetch).map(|of| of.1).collect::<Vec<_>>()
+        };
+        assert_eq!(asked(&copy(1, None)), [7000, 104, 6000, 112]);
+        assert_eq!(asked(&Indirect { is_across: true, ..copy(1, None) }), [7000, 8000, 6000, 112]);
+    }
+
+    #[test]
+    fn each_index_is_loaded() {
+        let mut sum = copy(1, None);
+        sum.copies[0].indexes = vec![0, 4];
+        let steps = [(100, 400, 9000), (104, 408, 7000)];
+        let all: Vec<Access> = steps
+            .iter()
+            .flat_map(|&(one, other, of)| [access(0, one, 0), access(4, other, 0), access(1, of, 0)])
+            .collect();
+        let expected = [(Load, 100), (Load, 400), (Load, 104), (Load, 408), (Prefetch, 7000), (Load, 9000)];
+        assert_eq!(seen(&sum, 1, &[&all])[..6], expected);
+        // What is stored of any is not known.
+        let (first, second) = all.split_at(3);
+        let stored = [first, &[store(408, 0)], second].concat();
+        assert_eq!(seen(&sum, 1, &[&stored])[4], (Prefetch, 100));
     }
 
     #[test]
@@ -448,47 +537,75 @@ mod tests {
         // With the index that is loaded anew, and the prefetch.
         assert_eq!(prefetched.to.0.len(), MOST_WAITING + 4);
         prefetched.take(&[access(0, 104, 0), access(1, 24, 0)]);
-        assert_eq!(prefetched.finish().0.len(), MOST_WAITING + 8);
+        assert_eq!(prefetched.to.0.len(), MOST_WAITING + 5);
+        // For each thread.
+        prefetched.take(&[access(0, 200, 1), access(1, 48, 1)]);
+        prefetched.take(&vec![access(9, 16, 1); MOST_WAITING]);
+        assert_eq!(prefetched.to.0.len(), MOST_WAITING + 5);
+        assert_eq!(prefetched.finish().0.len(), 2 * MOST_WAITING + 12);
     }
 
     /// By what the words say: all that a thread does is there, and is looked at anew for each load.
     fn slowly(indirect: &Indirect, distance: u32, all: &[Access]) -> Vec<(AccessKind, u64)> {
+        // A step: where its load is, where each instruction was last, which lane it has, and which time through the loop it is in.
+        struct Step {
+            at: usize,
+            last: [u64; 3],
+            lane: u64,
+            run: usize,
+        }
         let of_thread = |thread: u32| {
             let mut last = [0; 3];
-            let mut steps = Vec::new();
+            let mut steps: Vec<Step> = Vec::new();
             for (at, access) in all.iter().enumerate().filter(|(_, access)| access.thread == thread) {
                 let Some(known) = last.get_mut(access.key as usize) else { continue };
                 *known = access.address;
                 if access.key == indirect.copies[0].load {
-                    steps.push((at, last));
+                    let lane = match steps.last() {
+                        Some(before) if before.last[0] == last[0] => (before.lane + 1) % u64::from(indirect.lanes),
+                        _ => 0,
+                    };
+                    let run = all[..at].iter().filter(|of| of.thread == thread && of.key == 3).count();
+                    steps.push(Step { at, last, lane, run });
                 }
             }
             steps
+        };
+        let index_of = |step: &Step| step.last[0].wrapping_add_signed(indirect.stride * step.lane as i64);
+        let is_stored = |place: u64, from: usize, to: usize| {
+            let between = all[from..to].iter().filter(|of| of.kind == AccessKind::Store);
+            between.clone().any(|of| (of.address / 4..=(of.address + 3) / 4).contains(&(place / 4)))
         };
         let threads = [of_thread(0), of_thread(1)];
         let (has_through, far) = (indirect.copies[0].through.is_some(), distance as usize);
         let mut found = Vec::new();
         for (at, access) in all.iter().enumerate() {
             let steps = &threads[access.thread as usize];
-            if let Some(step) = steps.iter().position(|(of, _)| *of == at) {
-                let here = steps[step].1[0];
-                let index = |times: u64| here + 4 * times * u64::from(distance);
-                let later = |times: u64| {
-                    let within = steps[step + 1..].iter().take(times as usize * far);
-                    within.map(|(_, last)| last).rfind(|last| last[0] == index(times))
-                };
+            if let Some(number) = steps.iter().position(|of| of.at == at) {
+                let (step, here) = (&steps[number], index_of(&steps[number]));
+                let index = |times: i64| here.wrapping_add_signed(indirect.stride * times * i64::from(distance));
                 // Steps without as many behind them as are looked ahead ask for nothing.
-                let is_last = step + far * if has_through { 2 } else { 1 } >= steps.len();
-                let asked = |times: u64, of: usize| later(times).filter(|_| !is_last).map_or(here, |last| last[of]);
+                let ahead = number + far * if has_through { 2 } else { 1 };
+                let is_last = ahead >= steps.len();
+                // What was stored is told when it is asked, once as many steps were seen.
+                let until = steps.get(ahead).map_or(0, |of| of.at);
+                let later = |times: i64| {
+                    let within = steps[number + 1..].iter().take(times as usize * far);
+                    let is_it = |of: &&Step| index_of(of) == index(times) && (indirect.is_across || of.run == step.run);
+                    within.rev().find(is_it).filter(|of| !is_last && !is_stored(index_of(of), at, until))
+                };
+                let through = |times: i64| later(times).map(|of| of.last[1]);
+                let known = later(1).filter(|of| !has_through || !is_stored(of.last[1], at, until));
+                let address = known.map_or(here, |of| all[of.at].address);
                 let index = |times| if is_last { here } else { index(times) };
                 if has_through {
-                    found.extend([(Load, index(2)), (Prefetch, asked(2, 1)), (Load, index(1)), (Load, asked(1, 1))]);
-                    found.push((Prefetch, asked(1, 2)));
+                    found.extend([(Load, index(2)), (Prefetch, through(2).unwrap_or(here))]);
+                    found.extend([(Load, index(1)), (Load, through(1).unwrap_or(here)), (Prefetch, address)]);
                 } else {
-                    found.extend([(Load, index(1)), (Prefetch, asked(1, 1))]);
+                    found.extend([(Load, index(1)), (Prefetch, address)]);
                 }
             }
-            found.push((Load, access.address));
+            found.push((access.kind, access.address));
         }
         found
     }
@@ -496,21 +613,36 @@ mod tests {
     proptest! {
         #[test]
         fn looking_ahead_is_looking_it_up(
-            // Runs: a thread, and the index's first address and how far it goes.
-            runs in prop::collection::vec((0..2_u32, 0..4_u64, 1..9_u64), 0..12),
+            // Runs: a thread, the index's first address, how far it goes, and whether something around the loop is accessed before.
+            runs in prop::collection::vec((0..2_u32, 0..4_u64, 1..9_u64, any::<bool>()), 0..12),
             distance in 1..4_u32,
-            has_through: bool,
+            (has_through, is_across) in any::<(bool, bool)>(),
+            stride in prop::sample::select(vec![-8_i64, 4]),
+            lanes in 1..3_u32,
             at in prop::collection::vec(0..9_u64, 1..40),
             batch in 1..9_usize,
         ) {
-            let indirect = if has_through { copy(2, Some(1)) } else { copy(1, None) };
+            let of_load = if has_through { copy(2, Some(1)) } else { copy(1, None) };
+            let indirect = Indirect { stride, lanes, is_across, ..of_load };
             let mut random = at.iter().cycle();
             let mut all = Vec::new();
-            for (thread, first, steps) in runs {
+            for (thread, first, steps, is_behind_another) in runs {
+                all.extend(is_behind_another.then(|| access(3, 64, thread)));
                 for step in 0..steps {
-                    all.push(access(0, 1000 + 400 * first + 4 * step, thread));
-                    // Which other accesses are between, and what is loaded.
+                    let lane = step % u64::from(lanes);
+                    let first = 1000 + 400 * first;
+                    if lane == 0 {
+                        all.push(access(0, first.wrapping_add_signed(stride * step as i64), thread));
+                    }
+                    // Which other accesses are between, and what is loaded; some store indexes, of later steps and of others.
                     all.extend((0..random.next().unwrap() % 3).map(|_| access(7, 64, thread)));
+                    let stored = random.next().unwrap();
+                    if *stored > 5 {
+                        all.push(store(first.wrapping_add_signed(stride * *random.next().unwrap() as i64), thread));
+                    }
+                    if *stored == 3 {
+                        all.push(store(8000 + 8 * random.next().unwrap(), thread));
+                    }
                     all.push(access(1, 8000 + 8 * random.next().unwrap(), thread));
                     all.push(access(2, 9000 + 8 * random.next().unwrap(), thread));
                 }

@@ -331,7 +331,7 @@ impl Waiting {
         }
         let core = &mut self.cores[thread];
         let is_prefetch = access.kind == AccessKind::Prefetch;
-        let weight = if is_prefetch { 1.0 } else { self.weights.get(access.key as usize).copied().unwrap_or(1.0) };
+        let weight = self.weights.get(access.key as usize).copied().unwrap_or(1.0);
         core.accesses += weight;
         let line = access.first_byte() >> self.line_shift;
         let extra = (cost.cycles - cost.hit_cycles) as f64;
@@ -350,7 +350,8 @@ impl Waiting {
                 (true, true) => extra / IN_FLIGHT_FROM_MEMORY,
                 (false, _) => extra / IN_FLIGHT,
             };
-            if is_prefetch {
+            // What hardware fetches in time is there.
+            if is_prefetch && !is_in_stream {
                 core.ask(line, extra);
             }
         } else if !is_prefetch {
@@ -359,7 +360,7 @@ impl Waiting {
         if is_prefetch {
             // Buffers for lines under way are few, whoever waits.
             (waited, most_waited) = (0.0, least_transfer);
-            core.prefetches += 1.0;
+            core.prefetches += weight;
         }
         core.of_window += weight;
         if waited > 0.0 {

@@ -10,13 +10,13 @@ use std::collections::BTreeMap;
 
 use rustc_hash::FxHashMap;
 use slimline_simulate::locality::Walking;
-use slimline_simulate::prefetched::{Copy, FoundSteps, Indirect, KeyRole, NO_INSTRUCTION};
+use slimline_simulate::prefetched::{Copy, FoundSteps, Indirect, KeyRole, MOST_INDEXES, MainStep, NO_INSTRUCTION};
 use slimline_simulate::relaid::structure_key;
 use slimline_simulate::waiting::{INSTRUCTIONS, Waited};
-use slimline_trace::stream::decode::{KnownAddress, Program, SiteId};
+use slimline_trace::stream::decode::{KnownAddress, KnownBody, Program, SiteId};
 
 use super::{Taken, TimeRatio, WORTH_IT, best};
-use crate::origins::Origins;
+use crate::origins::{Origin, Origins};
 
 /// Steps ahead that are tried.
 pub const DISTANCES: [u32; 5] = [4, 8, 16, 32, 64];
@@ -32,6 +32,8 @@ pub struct FoundLoad {
     pub keys: Vec<u32>,
     /// By numbers of sites; none of a chase.
     pub copies: Vec<Copy>,
+    /// Instructions that compute its address anew.
+    pub computed: u32,
     /// Its address comes of what it loaded a step before.
     pub is_chase: bool,
 }
@@ -41,7 +43,7 @@ pub struct FoundLoad {
 pub struct FoundLoads {
     /// By key.
     pub keys: Vec<KeyRole>,
-    /// By key of those that time is told by: how many instructions there are for each access.
+    /// By key of those that time is told by: how many instructions there are for each access, and for each prefetch of a load.
     pub instructions: Vec<f64>,
     /// The loads.
     pub loads: Vec<FoundLoad>,
@@ -61,6 +63,9 @@ enum Way {
 struct Sites<'a> {
     ways: FxHashMap<SiteId, Way>,
     addresses: FxHashMap<SiteId, &'a KnownAddress>,
+    bodies: &'a [KnownBody],
+    /// Which of them a load or store is in.
+    body_of: FxHashMap<SiteId, usize>,
 }
 
 /// Finds loads whose addresses are computed of others, by what each key's accesses are of and how they go through memory.
@@ -71,22 +76,25 @@ pub fn find(program: &Program, (sites, walks): (&[SiteId], &[Walking]), origins:
         keys_of.entry(*site).or_default().push(key);
     }
     let place = |site: SiteId| {
-        let origin = origins.of(keys_of[&site][0]);
-        [origin.function, origin.line, origin.column, origin.called_at, origin.called_at_column]
+        let Origin { variable, field, function, line, column, called_at, called_at_column, .. } =
+            origins.of(keys_of[&site][0]);
+        // What has no place in the source is no copy of anything; of a macro all has one place.
+        match column {
+            0 => [site.0, 0, 0, 0, 0, 0, 0],
+            _ => [variable, field, function, line, column, called_at, called_at_column],
+        }
     };
-    // What has no place in the source is no copy of anything.
-    let mut loads: BTreeMap<(bool, [u32; 5], u32), FoundLoad> = BTreeMap::new();
+    let mut loads: BTreeMap<_, FoundLoad> = BTreeMap::new();
     for address in program.addresses().iter().filter(|address| keys_of.contains_key(&address.site)) {
         let is_chase = address.is_carried;
         let copy = sites_known.copy(address);
         if copy.is_none() && !is_chase {
             continue;
         }
-        let place = place(address.site);
-        let of_none = if place[2] == 0 { address.site.0 } else { 0 };
-        let load = loads.entry((is_chase, place, of_none)).or_default();
+        let load = loads.entry((is_chase, place(address.site))).or_default();
         load.is_chase = is_chase;
         load.keys.extend(&keys_of[&address.site]);
+        load.computed = load.computed.max(sites_known.computed(address));
         load.copies.extend(copy);
     }
     let mut loads: Vec<FoundLoad> = loads.into_values().collect();
@@ -94,17 +102,18 @@ pub fn find(program: &Program, (sites, walks): (&[SiteId], &[Walking]), origins:
     // Instructions have numbers of their own: there are few of them among all sites.
     let mut numbers: BTreeMap<u32, u32> = BTreeMap::new();
     for copy in loads.iter_mut().flat_map(|load| &mut load.copies) {
-        let others = copy.through.iter_mut().chain(&mut copy.indexes).chain(&mut copy.staying);
+        let others = copy.through.iter_mut().chain(&mut copy.indexes).chain(&mut copy.staying).chain(&mut copy.around);
         for site in others.chain([&mut copy.load]) {
             let next = numbers.len() as u32;
             *site = *numbers.entry(*site).or_insert(next);
         }
     }
-    let told: FxHashMap<SiteId, f64> = program.instructions().iter().copied().collect();
     let mut instructions = vec![INSTRUCTIONS; structure_key(sites.len() as u32 + 1, false) as usize];
+    // Behind those of keys.
+    instructions.extend(loads.iter().flat_map(|load| [1.0 + f64::from(load.computed), INSTRUCTIONS]));
     let role = |(told_as, site): (u32, &SiteId)| {
         let leads_on = sites_known.addresses.get(site).is_some_and(|address| address.leads_on);
-        instructions[structure_key(told_as, leads_on) as usize] = told.get(site).copied().unwrap_or(INSTRUCTIONS);
+        instructions[structure_key(told_as, leads_on) as usize] = sites_known.instructions(*site);
         KeyRole { instruction: numbers.get(&site.0).copied().unwrap_or(NO_INSTRUCTION), told_as, leads_on }
     };
     let keys = (1..).zip(sites).map(role).collect();
@@ -134,7 +143,31 @@ impl<'a> Sites<'a> {
         Self {
             ways: counts.into_iter().map(|(site, counts)| (site, way(counts))).collect(),
             addresses: program.addresses().iter().map(|address| (address.site, address)).collect(),
+            bodies: program.bodies(),
+            body_of: (0..)
+                .zip(program.bodies())
+                .flat_map(|(of, body)| body.sites.iter().map(move |site| (*site, of)))
+                .collect(),
         }
+    }
+
+    /// How many instructions there are for each load or store.
+    fn instructions(&self, site: SiteId) -> f64 {
+        let body = self.body_of.get(&site).map(|of| &self.bodies[*of]);
+        body.map_or(INSTRUCTIONS, |body| f64::from(body.instructions) / body.sites.len() as f64)
+    }
+
+    /// Loads and stores around the loop that one is in.
+    fn around(&self, site: SiteId) -> Option<&'a [SiteId]> {
+        let around = self.bodies[*self.body_of.get(&site)?].around?;
+        Some(&self.bodies[around].sites)
+    }
+
+    /// Instructions that compute an address anew: what is between is computed twice, for itself and for what it is an index of.
+    fn computed(&self, address: &KnownAddress) -> u32 {
+        let between = address.loads.iter().filter(|load| self.ways.get(load) == Some(&Way::Otherwise));
+        let between = between.filter_map(|load| self.addresses.get(load)).map(|between| 2 * between.instructions);
+        address.instructions + between.sum::<u32>()
     }
 
     /// The loads that an address is computed of; nothing where one was never done.
@@ -148,7 +181,8 @@ impl<'a> Sites<'a> {
         if address.is_carried || self.ways.get(&address.site) != Some(&Way::Otherwise) {
             return None;
         }
-        let mut copy = Copy { load: address.site.0, through: None, indexes: Vec::new(), staying: Vec::new() };
+        let around = self.around(address.site).into_iter().flatten().map(|site| site.0).collect();
+        let mut copy = Copy { load: address.site.0, through: None, indexes: Vec::new(), staying: Vec::new(), around };
         for (load, way) in self.loads(address)? {
             match way {
                 Way::Strides => copy.indexes.push(load.0),
@@ -170,7 +204,7 @@ impl<'a> Sites<'a> {
                 }
             }
         }
-        (!copy.indexes.is_empty()).then_some(copy)
+        (1..=MOST_INDEXES).contains(&copy.indexes.len()).then_some(copy)
     }
 }
 
@@ -183,6 +217,8 @@ pub struct SearchedLoad {
     pub share: f64,
     /// How often it was loaded.
     pub loads: u64,
+    /// Steps of a time through its loop; none where that never ended.
+    pub steps_of_run: Option<f64>,
     /// What to replay.
     pub indirect: Indirect,
     /// By distance, what the program takes with this change alone, by a part of the accesses.
@@ -256,12 +292,15 @@ impl FoundLoads {
                 }
                 continue;
             }
-            let Some((stride, lanes)) = steps[number].main().filter(|_| share >= LEAST_SHARE) else { continue };
+            let Some(main) = steps[number].main().filter(|_| share >= LEAST_SHARE) else { continue };
+            let MainStep { stride, lanes, is_across } = main;
+            let (copies, told_as) = (load.copies.clone(), self.keys.len() as u32 + 1 + number as u32);
             searched.push(SearchedLoad {
                 load: number,
                 share,
                 loads: steps[number].loads,
-                indirect: Indirect { copies: load.copies.clone(), stride, lanes },
+                steps_of_run: steps[number].steps_of_run(),
+                indirect: Indirect { copies, stride, lanes, is_across, told_as },
                 tried: Vec::new(),
                 chosen: None,
                 confirmed: None,
@@ -279,19 +318,23 @@ mod tests {
     use slimline_simulate::locality::KeyWalks;
     use slimline_simulate::prefetched::Steps;
     use slimline_simulate::waiting::Times;
-    use slimline_trace::stream::sites::{LoadedAddress, LoopBody, ModuleBuilder, Site, SiteKind};
+    use slimline_trace::stream::sites::{Body, LoadedAddress, ModuleBuilder, Site, SiteKind};
 
     use super::*;
-    use crate::origins::{Names, Origin};
+    use crate::origins::Names;
 
     /// Loads, by numbers of sites: what each address is computed of, and whether a step before. All have a place of their own in the source.
     fn program(addresses: &[(u32, &[u32], bool)]) -> (Program, Origins) {
         let mut builder = ModuleBuilder::new();
         builder.segment(vec![Site::new(SiteKind::Load, 8); 4]);
         for &(site, loads, is_carried) in addresses {
-            builder.address(LoadedAddress { site, loads: loads.to_vec(), is_carried, leads_on: is_carried });
+            let loads = loads.to_vec();
+            builder.address(LoadedAddress { site, loads, is_carried, leads_on: is_carried, instructions: site });
         }
-        builder.loop_body(LoopBody { instructions: 30, sites: vec![0, 1] });
+        builder.bodies(vec![
+            Body { instructions: 7, sites: vec![2], around: None },
+            Body { instructions: 30, sites: vec![0, 1], around: Some(0) },
+        ]);
         let module = builder.finish("a.c", "a.o", "/", "test");
         let mut program = Program::new();
         program.add(module.encode().0, module);
@@ -322,16 +365,21 @@ mod tests {
         let places = |step: u64| vec![1000 + 4 * step, mixed(step), 5000, mixed(step + 70)];
         // The third stays where it is: it tells no step.
         let all = found(&[(1, &[0, 2], false)], places);
-        let copy = Copy { load: 2, through: None, indexes: vec![0], staying: vec![1] };
-        assert_eq!(all.loads, [FoundLoad { keys: vec![1], copies: vec![copy], is_chase: false }]);
+        let copy = Copy { load: 2, through: None, indexes: vec![0], staying: vec![1], around: vec![1] };
+        assert_eq!(all.loads, [FoundLoad { keys: vec![1], copies: vec![copy], computed: 1, is_chase: false }]);
         let roles: Vec<u32> = all.keys.iter().map(|role| role.instruction).collect();
         assert_eq!(roles, [0, 2, 1, NO_INSTRUCTION]);
         let told = |key: u32| all.instructions[structure_key(key + 1, false) as usize];
-        assert_eq!([0, 1, 2, 3].map(told), [15.0, 15.0, INSTRUCTIONS, INSTRUCTIONS]);
+        assert_eq!([0, 1, 2, 3].map(told), [15.0, 15.0, 7.0, INSTRUCTIONS]);
+        // One that computes the address, and the prefetch.
+        assert_eq!(told(4), 2.0);
         // Of an index that has one itself.
         let all = found(&[(1, &[0], false), (3, &[1], false)], places);
         let copies: Vec<&Copy> = all.loads.iter().flat_map(|load| &load.copies).collect();
-        assert_eq!(copies[1], &Copy { load: 2, through: Some(1), indexes: vec![0], staying: Vec::new() });
+        let of_two = Copy { load: 3, through: Some(2), indexes: vec![0], staying: Vec::new(), around: Vec::new() };
+        assert_eq!(copies[1], &of_two);
+        // What is between is computed twice.
+        assert_eq!(all.loads[1].computed, 3 + 2);
         // Two between are too many, and what has an index that goes nowhere by a stride has none.
         assert!(found(&[(3, &[1], false)], places).is_empty());
         // What goes by a stride itself needs none.
@@ -370,7 +418,9 @@ mod tests {
         let measured = all.measured(&waited, &steps.finish(), 3);
         let [load] = &measured.searched[..] else { panic!("{measured:?}") };
         assert_eq!((load.load, load.share, load.loads), (1, 0.5, 50));
-        assert_eq!((load.indirect.stride, load.indirect.lanes), (4, 1));
+        assert_eq!((load.indirect.stride, load.indirect.lanes, load.indirect.is_across), (4, 1, false));
+        // Its prefetches have the last one's key.
+        assert_eq!(structure_key(load.indirect.told_as, false) as usize, all.instructions.len() - 2);
         assert_eq!(measured.chase, None);
     }
 }

@@ -27,7 +27,7 @@ numbered! {
     /// What an instruction or a constant expression does.
     Opcode {
         Return = 1, Branch = 2, Switch = 3, IndirectBranch = 4, Invoke = 5, Unreachable = 7, Add = 8, Subtract = 10, ShiftLeft = 20, Or = 24, CallBranch = 67, Alloca = 26, Load = 27, Store = 28, ElementPointer = 29,
-        BitCast = 41, Phi = 44, Call = 45, Select = 46, VaArg = 49, Fence = 55, CompareExchange = 56, ReadModifyWrite = 57, Resume = 58,
+        BitCast = 41, Compare = 42, Phi = 44, Call = 45, Select = 46, VaArg = 49, Fence = 55, CompareExchange = 56, ReadModifyWrite = 57, Resume = 58,
         LandingPad = 59, AddressSpaceCast = 60, Freeze = 68,
     }
 }

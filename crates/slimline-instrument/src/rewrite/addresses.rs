@@ -6,14 +6,14 @@
 //!   node->key, node = node->next of node->next, a step before: it is carried
 //! ```
 //!
-//! And how many instructions loops have, which says how many steps of one a core has under way at a time.
+//! And how many instructions loops have, which says how many steps of one a core has under way at a time, and which loops they are in.
 //!
 //! What is computed outside the load's innermost loop stays as it is in it. What another function returns, or one of several ways to a place
 //! leads to, nobody computes beforehand.
 
 use std::collections::{HashMap, HashSet};
 
-use slimline_trace::stream::sites::{LoadedAddress, LoopBody};
+use slimline_trace::stream::sites::{Body, LoadedAddress};
 
 use super::touch::{Attributes, touches_memory};
 use crate::llvm::{Block, BlocksOfLoop, Function, Nesting, Opcode, TypeKind, Value};
@@ -57,38 +57,54 @@ impl<'a, 'm> Addresses<'a, 'm> {
         all
     }
 
-    /// What steps of loops are made of. A loop without accesses is as if it had one step.
+    /// What steps of loops, and the function around them, are made of. A loop without accesses is within a step, with as many as it has by constants
+    /// or as if it had one.
     #[expect(clippy::mutable_key_type, reason = "handles are compared by what they point to, which stays")]
-    pub(super) fn bodies(&self) -> Vec<LoopBody> {
+    pub(super) fn bodies(&self) -> Vec<Body> {
         let sites = |block: &Block<'m>| {
             block.instructions().iter().filter_map(|it| self.accesses.get(it).copied()).collect::<Vec<_>>()
         };
-        let instructions =
-            |block: &Block<'m>| block.instructions().iter().filter(|it| !it.is_done_within_another()).count();
-        let body = |blocks: Vec<Block<'m>>| LoopBody {
-            instructions: blocks.iter().map(instructions).sum::<usize>() as u32,
-            sites: blocks.iter().flat_map(sites).collect(),
-        };
         let with_sites: HashSet<Block<'m>> =
             self.blocks.iter().copied().filter(|block| !sites(block).is_empty()).collect();
-        let bodies = self.nesting.bodies(self.blocks, |block| with_sites.contains(&block)).into_iter().map(body);
-        bodies.filter(|body| !body.sites.is_empty()).collect()
+        let has_sites = |block: Block<'m>| with_sites.contains(&block);
+        let instructions = |block: &Block<'m>| {
+            let of_block = block.instructions().iter().filter(|it| !it.is_done_within_another()).count() as u64;
+            of_block.saturating_mul(self.nesting.times(*block, has_sites))
+        };
+        let mut bodies = Vec::new();
+        // By body: which one that has accesses of its own, or the next one around it that has.
+        let mut numbers: Vec<Option<u32>> = Vec::new();
+        for (blocks, around) in self.nesting.bodies(self.blocks, has_sites) {
+            let around = around.and_then(|around| numbers[around]);
+            let sites: Vec<u32> = blocks.iter().flat_map(sites).collect();
+            if sites.is_empty() {
+                numbers.push(around);
+                continue;
+            }
+            numbers.push(Some(bodies.len() as u32));
+            let instructions = blocks.iter().map(instructions).fold(0, u64::saturating_add);
+            bodies.push(Body { instructions: u32::try_from(instructions).unwrap_or(u32::MAX), sites, around });
+        }
+        bodies
     }
 
     fn one(&self, load: Value<'m>, site: u32) -> Option<LoadedAddress> {
         let leads_on = load.r#type().kind() == TypeKind::Pointer && leads_on(load, true);
-        let (loads, is_carried) = self.loads_of(load).unwrap_or_default();
-        (leads_on || !loads.is_empty()).then_some(LoadedAddress { site, loads, is_carried, leads_on })
+        let computed = self.computed(load).unwrap_or_default();
+        (leads_on || !computed.loads.is_empty()).then_some(LoadedAddress { site, leads_on, ..computed })
     }
 
-    /// The sites that a load's address is computed of, and whether in a step before.
-    fn loads_of(&self, load: Value<'m>) -> Option<(Vec<u32>, bool)> {
+    /// The sites that a load's address is computed of, whether in a step before, and by how many instructions.
+    fn computed(&self, load: Value<'m>) -> Option<LoadedAddress> {
         let within = self.nesting.innermost(load.block()?)?;
         let (seen, loads) = Default::default();
         let mut followed = Followed { within, attributes: self.attributes, seen, loads, is_carried: false };
         let is_computed = followed.is_computed(load.operand(0)?);
         let sites: Option<Vec<u32>> = followed.loads.iter().map(|load| self.accesses.get(load).copied()).collect();
-        sites.filter(|sites| is_computed && sites.len() <= MOST_LOADS).map(|sites| (sites, followed.is_carried))
+        let loads = sites.filter(|sites| is_computed && sites.len() <= MOST_LOADS)?;
+        let computes = |of: &&Value<'m>| of.is_computation() && !of.is_done_within_another();
+        let instructions = followed.seen.iter().filter(computes).count() as u32;
+        Some(LoadedAddress { loads, is_carried: followed.is_carried, instructions, ..LoadedAddress::default() })
     }
 }
 

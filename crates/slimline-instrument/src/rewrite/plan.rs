@@ -194,7 +194,7 @@ impl<'m, 't> Planner<'m, 't> {
         }
         let addresses = Addresses::of(&blocks, &self.rules.attributes, std::mem::take(&mut self.accesses));
         addresses.loaded().into_iter().for_each(|address| self.table.address(address));
-        addresses.bodies().into_iter().for_each(|body| self.table.loop_body(body));
+        self.table.bodies(addresses.bodies());
         for way in ways {
             let touch = Touch::goes_on();
             let site = self.site(&name, way.header, &touch);

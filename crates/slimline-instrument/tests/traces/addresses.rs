@@ -1,5 +1,8 @@
 //! What addresses of loads are computed of.
 
+use std::collections::BTreeSet;
+
+use slimline_trace::stream::sites::Body;
 use slimline_trace::stream::sites::SiteKind::Load;
 
 use crate::SCALAR;
@@ -21,6 +24,15 @@ __attribute__((noinline)) static long gather(const long *a, const int *index, lo
 __attribute__((noinline)) static long two_levels(const long *a, long n) {
     long sum = 0;
     for (long i = 0; i < n; i++) sum += a[b[c[i]]];
+    return sum;
+}
+__attribute__((noinline)) static long rounds(long n) {
+    long sum = 0;
+    for (long i = 0; i < n; i++) {
+        unsigned long mixed = keys[i];
+        for (int k = 40; k > 0; k -= 2) mixed = mixed * mixed ^ mixed >> 29;
+        sum += slots[mixed & 63];
+    }
     return sum;
 }
 static inline unsigned long hash(unsigned long key) { key *= 0x9e3779b97f4a7c15; return key ^ key >> 29; }
@@ -61,7 +73,7 @@ int main(void) {
         heads[i] = &nodes[i];
     }
     printf("%ld %ld %ld ", gather(table, picked, 63), two_levels(table, 63), lookup(63));
-    printf("%ld %ld %ld %ld %ld\n", chase(&nodes[63]), descend(&nodes[63], 7), called(table, 63), plain(table, 13, 3), heads_of(9));
+    printf("%ld %ld %ld %ld %ld\n", chase(&nodes[63]) + rounds(7), descend(&nodes[63], 7), called(table, 63), plain(table, 13, 3), heads_of(9));
 }
 "#;
 
@@ -136,11 +148,54 @@ fn loops_tell_how_many_instructions_there_are_for_each_access() {
     let table = &trace.modules[0].1;
     let of = |function: &str| {
         let is_it = |site: &u32| table.name(table.sites[*site as usize].function) == function;
-        let bodies: Vec<_> = table.loops.iter().filter(|body| body.sites.iter().all(is_it)).collect();
+        let bodies: Vec<_> = table.bodies.iter().filter(|body| body.sites.iter().all(is_it)).collect();
         bodies.iter().map(|body| (body.instructions, body.sites.len())).collect::<Vec<_>>()
     };
     // Two loads, the sum, the counter, and the jump.
     assert_eq!(of("gather"), [(5, 2)]);
     // Beside these the hash: a product, a shift, an exclusive or and a mask.
     assert_eq!(of("lookup"), [(9, 2)]);
+    // A product, a shift, an exclusive or, the counter and the jump, 20 times, whether it is unrolled or not, beside a mask, two loads, the sum, the counter and the jump.
+    let [(instructions, 2)] = of("rounds")[..] else { panic!("{:?}", of("rounds")) };
+    assert!((62..=115).contains(&instructions), "{instructions}");
+    let of_hash = table.addresses.iter().find(|of| table.name(table.sites[of.site as usize].function) == "lookup");
+    assert_eq!(of_hash.unwrap().instructions, 4);
+}
+
+#[test]
+fn loops_tell_which_one_is_around_them() {
+    let source = r#"
+#include <stdio.h>
+static int rows[65], col[512], twice[64];
+static double x[512], y[64];
+__attribute__((noinline)) static void product(int n) {
+    y[n - 1] = x[n];
+    for (int i = 0; i < n; i++) {
+        double sum = 0;
+        for (int j = rows[i]; j < rows[i + 1]; j++) sum += x[col[j]];
+        y[i] = sum;
+    }
+    for (int k = 0; k < 2; k++)
+        for (int i = 0; i < n; i++) twice[i] += col[i];
+}
+int main(void) {
+    for (int i = 0; i < 65; i++) rows[i] = 8 * i;
+    product(64);
+    printf("%f %d\n", y[3], twice[3]);
+}
+"#;
+    let trace = trace_c(source, SCALAR);
+    let table = &trace.modules[0].1;
+    let name = |site: &u32| table.name(table.sites[*site as usize].variable).to_owned();
+    let names = |body: &Body| body.sites.iter().map(name).collect::<BTreeSet<_>>();
+    let around = |of: &str| {
+        let is_of_product = |site: &u32| table.name(table.sites[*site as usize].function) == "product";
+        let mut bodies = table.bodies.iter().filter(|body| body.sites.iter().all(is_of_product));
+        let body = bodies.find(|body| names(body).contains(of)).unwrap();
+        body.around.map(|around| Vec::from_iter(names(&table.bodies[around as usize])).join(" "))
+    };
+    assert_eq!(around("col").as_deref(), Some("rows y"));
+    assert_eq!(around("rows").as_deref(), Some("x y"));
+    // What accesses nothing itself is around nothing.
+    assert_eq!(around("twice").as_deref(), Some("x y"));
 }

@@ -45,6 +45,10 @@ pub struct PrefetchRow {
     pub share: f64,
     /// How often it was loaded.
     pub loads: u64,
+    /// Steps of a time through its loop, on average; none where that never ended.
+    pub steps_of_run: Option<f64>,
+    /// What later times through its loop load is asked for, too: its index goes on in them.
+    pub is_across: bool,
     /// What is advised; none where it should be left alone.
     pub advice: Option<AdvisedPrefetch>,
     /// Why it should be left alone, in words.
@@ -155,6 +159,8 @@ impl PrefetchFacts<'_> {
             through,
             share: of.share,
             loads: of.loads,
+            steps_of_run: of.steps_of_run,
+            is_across: of.indirect.is_across,
             advice: None,
             reason: None,
             tried: of
@@ -169,7 +175,10 @@ impl PrefetchFacts<'_> {
                 title: row.title(distance),
                 predicted: PredictedRow::of(&taken, &before),
                 cautions: row.cautions(distance),
-                code: source.indexed.as_ref().and_then(|indexed| indexed.prefetch(distance, row.through.is_some())),
+                code: source
+                    .indexed
+                    .as_ref()
+                    .and_then(|indexed| indexed.prefetch(distance, row.through.is_some(), row.is_across)),
                 how: row.how(distance),
             },
         });
@@ -193,10 +202,19 @@ impl PrefetchRow {
     fn cautions(&self, distance: u32) -> Vec<String> {
         let farthest = if self.through.is_some() { 2 * distance } else { distance };
         let index = &self.index;
-        vec![
-            format!(
-                "{index} is loaded {farthest} steps ahead: these must be inside it, or it must be {farthest} elements longer, or not asked for in the last steps; where a short loop goes on in it from one time around to the next, as through rows of a sparse matrix, that is asked by where it ends, not by where the loop does"
+        let inside = match (self.is_across, self.steps_of_run) {
+            (true, Some(steps)) => format!(
+                "{index} is loaded {farthest} steps ahead, and the loop mostly has {steps:.1}, behind which {index} goes on: it is asked for what later times through the loop load, \
+                 so {index} must be {farthest} elements longer, of values that are indexes (0), or it must be asked where it ends"
             ),
+            // Of a loop that is long that is little.
+            (_, steps) => format!(
+                "{index} is loaded {farthest} steps ahead: these must be inside it, or it must be {farthest} elements longer, or not asked for in the last steps{}",
+                steps.filter(|steps| *steps < f64::from(16 * farthest)).map_or_else(String::new, |steps| format!("; each time through the loop, of {steps:.1} steps on average, the first {farthest} come without a prefetch"))
+            ),
+        };
+        vec![
+            inside,
             "a core that has room for the instructions of several steps loads some of them ahead by itself: where steps compute little, less is gained than is predicted; where they compute much, more is".to_owned(),
             "other machines want other distances: it is in steps, of which more fit into the time that memory takes where memory is slower".to_owned(),
         ]

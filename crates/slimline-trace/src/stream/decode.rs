@@ -12,7 +12,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use super::record::{ADDRESSES_END, HEADER_MARK, Header, ModuleId, NO_STAMP};
-use super::sites::{Module, Site, SiteKind};
+use super::sites::{LoadedAddress, Module, Site, SiteKind};
 
 /// A segment of any module that is known, by a number of our own, from 0.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -98,8 +98,7 @@ pub struct Program {
     /// Those of each segment and of what it continues, in the order of the program.
     told: Vec<Told>,
     addresses: Vec<KnownAddress>,
-    /// Sites in loops, and how many instructions there are for each.
-    instructions: Vec<(SiteId, f64)>,
+    bodies: Vec<KnownBody>,
     by_header: HashMap<u64, SegmentId>,
 }
 
@@ -114,6 +113,19 @@ pub struct KnownAddress {
     pub is_carried: bool,
     /// It loads a pointer that goes on to where its way is not followed.
     pub leads_on: bool,
+    /// Instructions that compute the address of these.
+    pub instructions: u32,
+}
+
+/// A [`Body`](super::sites::Body) of any module.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct KnownBody {
+    /// How many instructions it has.
+    pub instructions: u32,
+    /// Loads and stores among them.
+    pub sites: Vec<SiteId>,
+    /// Index in [`Program::bodies`] of the next one around it.
+    pub around: Option<usize>,
 }
 
 impl Program {
@@ -172,13 +184,15 @@ impl Program {
         let number = |site: &u32| numbers.get(*site as usize).copied();
         self.addresses.extend(module.addresses.iter().filter_map(|address| {
             let loads = address.loads.iter().map(number).collect::<Option<_>>()?;
-            let (is_carried, leads_on) = (address.is_carried, address.leads_on);
-            Some(KnownAddress { site: number(&address.site)?, loads, is_carried, leads_on })
+            let LoadedAddress { is_carried, leads_on, instructions, .. } = *address;
+            Some(KnownAddress { site: number(&address.site)?, loads, is_carried, leads_on, instructions })
         }));
-        for body in module.loops.iter().filter(|body| !body.sites.is_empty()) {
-            let of_each = f64::from(body.instructions) / body.sites.len() as f64;
-            self.instructions.extend(body.sites.iter().filter_map(number).map(|site| (site, of_each)));
-        }
+        let before = self.bodies.len();
+        self.bodies.extend(module.bodies.iter().map(|body| KnownBody {
+            instructions: body.instructions,
+            sites: body.sites.iter().filter_map(number).collect(),
+            around: body.around.map(|around| before + around as usize),
+        }));
         self.modules.push((id, module));
     }
 
@@ -206,9 +220,9 @@ impl Program {
         &self.addresses
     }
 
-    /// Loads and stores in loops, and how many instructions of their loop there are for each, in no order.
-    pub fn instructions(&self) -> &[(SiteId, f64)] {
-        &self.instructions
+    /// What loops and functions are made of: a load or store is in one of them at most.
+    pub fn bodies(&self) -> &[KnownBody] {
+        &self.bodies
     }
 
     /// The segment with this header.

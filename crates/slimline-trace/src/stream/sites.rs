@@ -60,8 +60,8 @@ pub struct Module {
     pub unasked: Vec<Unasked>,
     /// What is known of addresses and pointers that are loaded, in the order of the loads.
     pub addresses: Vec<LoadedAddress>,
-    /// Loops with accesses.
-    pub loops: Vec<LoopBody>,
+    /// What loops with accesses, and functions around them, are made of: of a function what is around something before that.
+    pub bodies: Vec<Body>,
 }
 
 /// A name of its [`Module`]; [`Name::NONE`] is the empty one.
@@ -257,15 +257,19 @@ pub struct LoadedAddress {
     pub is_carried: bool,
     /// It loads a pointer that goes on to where its way is not followed: another function, or the next step of a loop.
     pub leads_on: bool,
+    /// Instructions that compute the address of these.
+    pub instructions: u32,
 }
 
-/// What a step of a loop is made of, without the loops in it that access memory.
+/// What a step of a loop is made of, or a call of a function, without the loops in it that access memory.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
-pub struct LoopBody {
+pub struct Body {
     /// Instructions, as the compiler's intermediate code has them, but for those that other instructions usually have in them.
     pub instructions: u32,
     /// Indexes in [`Module::sites`] of its loads and stores.
     pub sites: Vec<u32>,
+    /// Index in [`Module::bodies`], where it is before this one, of the next one around this one, which has accesses of its own, too.
+    pub around: Option<u32>,
 }
 
 impl Module {

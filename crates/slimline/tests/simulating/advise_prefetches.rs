@@ -14,7 +14,7 @@ enum { N = 2048 };
 struct line { long value, rest[7]; } lines[N];
 struct item { struct item *next; long value, rest[6]; } items[N];
 unsigned picks[N], others[N];
-long near[8], found;
+long near[8], found, few = 3;
 __attribute__((noinline)) static void computed(long value) {
     for (int k = 0; k < 80; k++) near[k & 7] += value;
 }
@@ -103,18 +103,38 @@ fn what_is_computed_of_an_index_is_asked_for() {
 
 #[test]
 fn what_the_caches_hold_is_left_alone() {
-    let near =
-        "    for (int i = 0; i < N; i++) {\n        computed(i);\n        found += lines[picks[i] & 15].value;\n    }";
+    let near = "    for (int i = 0; i < N; i++) found += lines[picks[i] & 15].value;";
     let (report, _) = advised(near);
-    assert!(of_lines(&report).is_none_or(|row| row["advice"].is_null()), "{report}");
+    let row = of_lines(&report).unwrap_or_else(|| panic!("{report}"));
+    assert!(row["advice"].is_null() && row["reason"].is_string(), "{row}");
 }
 
+/// Rows of three steps, which begin anywhere.
 #[test]
 fn loops_that_end_before_are_left_alone() {
-    let short = "    for (unsigned i = 0, row = 7; i < N; i++, row = (row * 5 + 3) % N) {\n        computed(i);\n        \
-                 for (unsigned k = 0; k < 3; k++) found += lines[picks[(row + k) % N]].value;\n    }";
+    let short = "    for (int i = 0, row = 7; i < N; i++, row = (row * 5 + 3) % (N - 3)) {\n        computed(i);\n        \
+                 for (int k = row; k < row + few; k++) found += lines[picks[k]].value;\n        near[1] = row;\n    }";
     let (report, _) = advised(short);
-    assert!(of_lines(&report).is_none_or(|row| row["advice"].is_null()), "{report}");
+    let row = of_lines(&report).unwrap_or_else(|| panic!("{report}"));
+    assert_eq!((&row["steps_of_run"], &row["is_across"]), (&3.0.into(), &false.into()), "{row}");
+    assert!(row["advice"].is_null(), "{row}");
+}
+
+/// The same rows, one behind the other.
+#[test]
+fn rows_of_a_matrix_are_asked_for_across_their_ends() {
+    let rows = "    for (int i = 0; i < N / 3; i++) {\n        computed(i);\n        \
+                for (int k = i * few; k < i * few + few; k++) found += lines[picks[k]].value;\n        near[1] = i;\n    }";
+    let (report, directory) = advised(rows);
+    let row = of_lines(&report).unwrap_or_else(|| panic!("{report}"));
+    assert_eq!((&row["steps_of_run"], &row["is_across"]), (&3.0.into(), &true.into()), "{row}");
+    let distance = row["advice"]["distance"].as_u64().unwrap_or_else(|| panic!("{row}"));
+    assert_eq!(row["advice"]["code"], format!("__builtin_prefetch(&lines[picks[k + {distance}]]);\n"));
+    let text = slimline(directory.path(), &[&["advise"], &TRACE[..]].concat());
+    let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let said =
+        format!("picks is loaded {distance} steps ahead, and the loop mostly has 3.0, behind which picks goes on");
+    assert!(words.contains(&said), "{text}");
 }
 
 #[test]

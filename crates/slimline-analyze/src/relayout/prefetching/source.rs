@@ -66,9 +66,10 @@ impl Indexed {
         &self.text
     }
 
-    /// What asks for it so many steps ahead; where an index has one itself, for that twice as many.
-    pub fn prefetch(&self, distance: u32, has_through: bool) -> Option<String> {
-        let Counter { name, step, bound } = &self.counter;
+    /// What asks for it so many steps ahead; where an index has one itself, for that twice as many. If `is_across`, behind the end of its loop, too:
+    /// up to that of the index where the language knows it, and without a limit where not.
+    pub fn prefetch(&self, distance: u32, has_through: bool, is_across: bool) -> Option<String> {
+        let Counter { name, step, .. } = &self.counter;
         let (of, index) = last_index(&self.text)?;
         // `a[b[i]].x` is of `b[i]`; `a[i]->x` is of `a[i]`.
         let member = self.text[of.len() + index.len() + 2..].trim();
@@ -94,14 +95,18 @@ impl Indexed {
                 ),
                 false => format!("__builtin_prefetch(&{}[{}]{member});", with(of, times), with(index, times)),
             };
-            match bound {
-                Some((than, bound)) => {
-                    let condition = format!("{} {than} {bound}", later(times));
-                    match self.is_rust {
-                        true => format!("if {condition} {{ {asked} }}\n"),
-                        false => format!("if ({condition}) {asked}\n"),
-                    }
+            let limit = match &self.counter.bound {
+                _ if is_across && self.is_rust => {
+                    innermost(index).map(|(of, at)| format!("{} < {of}.len()", with(at, times)))
                 }
+                Some((than, bound)) if !is_across => Some(format!("{} {than} {bound}", later(times))),
+                _ => None,
+            };
+            match limit {
+                Some(condition) => match self.is_rust {
+                    true => format!("if {condition} {{ {asked} }}\n"),
+                    false => format!("if ({condition}) {asked}\n"),
+                },
                 None => format!("{asked}\n"),
             }
         };
@@ -234,6 +239,14 @@ fn last_index(text: &str) -> Option<(&str, &str)> {
     Some((&text[..start], &text[start + 1..end]))
 }
 
+/// The same of what is within all other brackets: `b` and `i` of `a[b[i]]`.
+fn innermost(text: &str) -> Option<(&str, &str)> {
+    let (of, index) = last_index(text)?;
+    let is_path = |at| is_word(at) || at == '.';
+    let path = &of[of.rfind(|at| !is_path(at)).map_or(0, |at| at + 1)..];
+    innermost(index).or((!path.is_empty()).then_some((path, index)))
+}
+
 /// Whether a loop's body that begins so, and goes on in these lines, is not closed in them.
 fn is_open<'a>(begins: &'a str, lines: impl Iterator<Item = &'a str>) -> bool {
     let (mut depth, mut has_block) = (0_usize, false);
@@ -311,10 +324,14 @@ fn closing_is_last(value: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn prefetch(source: &str, at: &str, (distance, has_through): (u32, bool), is_rust: bool) -> Option<String> {
+    fn at_place(source: &str, at: &str, is_rust: bool) -> Option<Indexed> {
         let (line, text) = (1..).zip(source.lines()).find(|(_, text)| text.contains(at))?;
         let column = text.find(at)? as u32 + 1;
-        indexed(source, (line, column), is_rust)?.prefetch(distance, has_through)
+        indexed(source, (line, column), is_rust)
+    }
+
+    fn prefetch(source: &str, at: &str, (distance, has_through): (u32, bool), is_rust: bool) -> Option<String> {
+        at_place(source, at, is_rust)?.prefetch(distance, has_through, false)
     }
 
     #[test]
@@ -329,6 +346,17 @@ mod tests {
             prefetch(source, "weight", (8, false), false).unwrap(),
             "if (k + 16 <= last) __builtin_prefetch(&nodes[next[(k + 16) - 1]]);\n"
         );
+    }
+
+    #[test]
+    fn rows_have_no_end() {
+        let source = "for (j = rows[i]; j < rows[i + 1]; j++)\n    sum += x[col[j]];\n";
+        let across = at_place(source, "x[col", false).unwrap();
+        assert_eq!(across.prefetch(8, false, true).unwrap(), "__builtin_prefetch(&x[col[j + 8]]);\n");
+        assert!(across.prefetch(8, false, false).unwrap().starts_with("if (j + 8 < rows[i + 1]) "));
+        let source = "for j in rows[i]..rows[i + 1] {\n    sum += x[self.col[first + j] as usize];\n}\n";
+        let across = at_place(source, "x[self", true).unwrap().prefetch(8, false, true).unwrap();
+        assert!(across.contains("\nif first + (j + 8) < self.col.len() { unsafe { _mm_prefetch"), "{across}");
     }
 
     #[test]

@@ -88,6 +88,8 @@ pub(crate) mod tests {
             through: None,
             share: 0.25,
             loads: 1_048_576,
+            steps_of_run: None,
+            is_across: false,
             reason: advice.is_none().then(|| "no distance saves 2 % of the time".to_owned()),
             advice,
             tried: tried.to_vec(),

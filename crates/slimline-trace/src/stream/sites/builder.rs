@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::{Frame, LoadedAddress, LoopBody, Module, Name, Segment, Site, Skipped, Structure, Unasked};
+use super::{Body, Frame, LoadedAddress, Module, Name, Segment, Site, Skipped, Structure, Unasked};
 
 /// A [`Module`] that is being filled: each name and each frame is kept once.
 #[derive(Debug)]
@@ -102,9 +102,12 @@ impl ModuleBuilder {
         self.module.addresses.push(address);
     }
 
-    /// Notes a loop with accesses.
-    pub fn loop_body(&mut self, body: LoopBody) {
-        self.module.loops.push(body);
+    /// Notes what the loops of a function are made of, and what is around them; of these bodies each tells by its index among them which one is
+    /// around it.
+    pub fn bodies(&mut self, bodies: Vec<Body>) {
+        let before = self.module.bodies.len() as u32;
+        let of_module = |body: Body| Body { around: body.around.map(|around| before + around), ..body };
+        self.module.bodies.extend(bodies.into_iter().map(of_module));
     }
 
     /// Segments so far.

@@ -3,8 +3,8 @@
 use twox_hash::XxHash64;
 
 use super::{
-    CopySource, Frame, LoadedAddress, LoopBody, Member, Module, ModuleId, Name, Relative, Segment, Site, SiteKind,
-    Skipped, Structure, Unasked, ValueKind,
+    Body, CopySource, Frame, LoadedAddress, Member, Module, ModuleId, Name, Relative, Segment, Site, SiteKind, Skipped,
+    Structure, Unasked, ValueKind,
 };
 use crate::stream::record::{MAX_LANES, MAX_RECORD_SITES, MAX_SEGMENT_WORDS, MAX_SEGMENTS};
 
@@ -17,8 +17,8 @@ const MAGIC: [u8; 8] = *b"slimsite";
 /// other structures that a site may access. 6: frames of functions that go on, and gaps. 7: records that go on in
 /// other blocks, and addresses that follow from others. 8: functions with loops in which nobody asks the gate, and allocations while
 /// it is closed, and what copies load. 9: tables that come in parts. 10: what addresses of loads are computed of, and how many
-/// instructions loops have.
-pub const VERSION: u32 = 10;
+/// instructions loops have. 11: how many compute an address, and which loop is around which.
+pub const VERSION: u32 = 11;
 /// Bytes of the head.
 const HEAD_BYTES: usize = 32;
 /// Blobs begin and end at multiples of it.
@@ -128,12 +128,14 @@ impl Module {
         for address in &self.addresses {
             out.number(address.site);
             out.number(u32::from(address.is_carried) | u32::from(address.leads_on) << 1);
+            out.number(address.instructions);
             out.count(address.loads.len());
             address.loads.iter().for_each(|load| out.number(*load));
         }
-        out.count(self.loops.len());
-        for body in &self.loops {
+        out.count(self.bodies.len());
+        for body in &self.bodies {
             out.number(body.instructions);
+            out.number(body.around.map_or(0, |around| around + 1));
             out.count(body.sites.len());
             body.sites.iter().for_each(|site| out.number(*site));
         }
@@ -333,7 +335,7 @@ impl<'a> Reader<'a> {
             module.unasked.push(Unasked { function: Name(function), frame, reason: Name(reason) });
         }
         module.addresses = self.addresses(sites)?;
-        module.loops = self.loops(sites)?;
+        module.bodies = self.bodies(sites)?;
         let named = [module.source, module.object, module.directory, module.producer];
         let skipped = module.skipped.iter().flat_map(|skipped| [skipped.function, skipped.reason]);
         let unasked = module.unasked.iter().flat_map(|unasked| [unasked.function, unasked.reason]);
@@ -378,13 +380,14 @@ impl<'a> Reader<'a> {
         (first == sites.len()).then_some(segments)
     }
 
-    fn loops(&mut self, sites: usize) -> Option<Vec<LoopBody>> {
-        let count = self.count(2)?;
-        let body = |_| {
-            let [instructions] = self.numbers()?;
-            let sites = self.sites(sites)?;
+    fn bodies(&mut self, sites: usize) -> Option<Vec<Body>> {
+        let count = self.count(3)?;
+        let body = |number: usize| {
+            let [instructions, around] = self.numbers()?;
+            let (sites, around) = (self.sites(sites)?, around.checked_sub(1));
             // Each is one of its instructions.
-            (instructions as usize >= sites.len()).then_some(LoopBody { instructions, sites })
+            let is_whole = instructions as usize >= sites.len() && around.is_none_or(|it| (it as usize) < number);
+            is_whole.then_some(Body { instructions, sites, around })
         };
         (0..count).map(body).collect()
     }
@@ -396,13 +399,13 @@ impl<'a> Reader<'a> {
     }
 
     fn addresses(&mut self, sites: usize) -> Option<Vec<LoadedAddress>> {
-        let count = self.count(3)?;
+        let count = self.count(4)?;
         let address = |_| {
-            let [site, flags] = self.numbers()?;
+            let [site, flags, instructions] = self.numbers()?;
             let loads = self.sites(sites)?;
             let is_whole = flags < 4 && (site as usize) < sites;
             let (is_carried, leads_on) = (flags & 1 != 0, flags & 2 != 0);
-            is_whole.then_some(LoadedAddress { site, loads, is_carried, leads_on })
+            is_whole.then_some(LoadedAddress { site, loads, is_carried, leads_on, instructions })
         };
         (0..count).map(address).collect()
     }
@@ -553,8 +556,17 @@ mod tests {
             skipped: vec![Skipped { function: Name(5), reason: Name(10) }],
             first_segment: 3,
             unasked: vec![Unasked { function: Name(6), frame: Some(0), reason: Name(10) }],
-            addresses: vec![LoadedAddress { site: 2, loads: vec![1, 2], is_carried: true, leads_on: false }],
-            loops: vec![LoopBody { instructions: 300, sites: vec![1, 2, 3] }],
+            addresses: vec![LoadedAddress {
+                site: 2,
+                loads: vec![1, 2],
+                is_carried: true,
+                leads_on: false,
+                instructions: 3,
+            }],
+            bodies: vec![
+                Body { instructions: 300, sites: vec![1, 2], around: None },
+                Body { instructions: 1, sites: vec![3], around: Some(0) },
+            ],
         }
     }
 
@@ -659,7 +671,9 @@ mod tests {
         damaged(&|module| module.skipped[0].reason = Name(11));
         damaged(&|module| module.addresses[0].site = 4);
         damaged(&|module| module.addresses[0].loads[1] = 4);
-        damaged(&|module| module.loops[0].sites[2] = 4);
+        damaged(&|module| module.bodies[0].sites[1] = 4);
+        damaged(&|module| module.bodies[1].around = Some(1));
+        damaged(&|module| module.bodies[1].instructions = 0);
         // Names: a count that no file could hold.
         assert_eq!(
             Module::read_section(&forged(&[0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 0x0f])),
@@ -735,8 +749,10 @@ mod tests {
             for ((site, is_carried, leads_on), loads) in addresses {
                 let Some(site) = site.checked_rem(sites) else { continue };
                 let loads: Vec<u32> = loads.into_iter().map(|load| load % sites).collect();
-                module.loops.push(LoopBody { instructions: site * 100 + loads.len() as u32, sites: loads.clone() });
-                module.addresses.push(LoadedAddress { site, loads, is_carried, leads_on });
+                let instructions = site * 100 + loads.len() as u32;
+                let around = site.checked_rem(module.bodies.len() as u32);
+                module.bodies.push(Body { instructions, sites: loads.clone(), around });
+                module.addresses.push(LoadedAddress { site, loads, is_carried, leads_on, instructions });
             }
             module.names = names;
             module
