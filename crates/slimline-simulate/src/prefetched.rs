@@ -10,15 +10,15 @@
 //! Which address that is, the trace says: it is looked ahead in it, by so many occurrences of the load in the same thread, for the one whose index
 //! lies as many strides behind the one that is loaded now. If there is none, the loop ends before or leaves that step out, and what is asked
 //! for is nothing that is known: it costs its instructions. So the first steps of a loop have no prefetch before them, and the last ones
-//! ask for nothing: a loop ends where something around it is accessed. Where rows lie one behind the other, as those of a sparse matrix, it may be
-//! looked ahead across their ends ([`Indirect::is_across`]).
+//! ask for nothing: a loop ended where something around it was accessed. Where rows lie one behind the other, as those of a sparse matrix, it may be
+//! looked ahead across their ends ([`Indirect::crosses_ends`]).
 //!
 //! What has an index between (`a[b[c[i]]]`) is asked for in two steps: `b[c[i + 16]]` is prefetched, and `a[b[c[i + 8]]]`, for which `b[c[i + 8]]` is
 //! loaded (S. Ainsworth and T. Jones, *Software Prefetching for Indirect Memory Accesses*, CGO 2017).
 
 mod steps;
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::VecDeque;
 
 use rustc_hash::FxHashMap;
 
@@ -29,7 +29,7 @@ use crate::relaid::{NO_STRUCTURE, structure_key};
 /// Accesses that wait for those that come later, at most, for each thread: 64 steps of a loop with a thousand accesses each.
 const MOST_WAITING: usize = 1 << 16;
 /// And of all threads together.
-const MOST_WAITING_TOGETHER: usize = 1 << 20;
+const MOST_WAITING_TOGETHER: usize = 1 << 19;
 /// Loads of indexes that an address is computed of, at most.
 pub const MOST_INDEXES: usize = 4;
 
@@ -39,12 +39,16 @@ const MOST_STORED: u64 = 64;
 
 /// An instruction that no load of an index is, nor has one.
 pub const NO_INSTRUCTION: u32 = u32::MAX;
+/// What is around no loop of such a load.
+pub const NO_BODY: u32 = u32::MAX;
 
 /// What keys stand for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeyRole {
     /// Number of the instruction, or [`NO_INSTRUCTION`].
     pub instruction: u32,
+    /// Number of the loop, or function, that it is in and that is around one of such a load, or [`NO_BODY`].
+    pub body: u32,
     /// The number that its time is told by, by [`structure_key`] of that.
     pub told_as: u32,
     /// What it loads leads on to where addresses are of nothing else.
@@ -62,8 +66,8 @@ pub struct Copy {
     pub indexes: Vec<u32>,
     /// Loads that its address is computed of as well, and that stay where they are.
     pub staying: Vec<u32>,
-    /// Accesses around its loop: where one of them is, that ended.
-    pub around: Vec<u32>,
+    /// What its loop is in: that ended where that accesses something. None where that has no accesses, so that nobody knows.
+    pub around: Option<u32>,
 }
 
 /// A load that can be prefetched.
@@ -76,7 +80,7 @@ pub struct Indirect {
     /// Loads for each index that is loaded, which is a vector of as many; mostly 1.
     pub lanes: u32,
     /// Where its loop ends its index goes on: it is looked ahead across that.
-    pub is_across: bool,
+    pub crosses_ends: bool,
     /// The number that the time of prefetches is told by, by [`structure_key`] of that.
     pub told_as: u32,
 }
@@ -86,24 +90,29 @@ pub type Chosen<'a> = (&'a Indirect, u32);
 
 /// Which accesses stored last, by address: what is stored between now and a later step nobody loads ahead.
 #[derive(Clone, Debug, Default)]
-struct Stores(FxHashMap<u64, u64>);
+struct Stores {
+    last: FxHashMap<u64, u64>,
+    /// How many places there were when those were dropped that nobody asks of.
+    kept: usize,
+}
 
 impl Stores {
     /// One with this number; of those before `first` nobody asks any more.
     fn note(&mut self, access: &Access, number: u64, first: u64) {
-        if self.0.len() >= 2 * MOST_WAITING {
-            self.0.retain(|_, last| *last >= first);
+        if self.last.len() >= 2 * self.kept.max(MOST_WAITING) {
+            self.last.retain(|_, last| *last >= first);
+            self.kept = self.last.len();
         }
         let (begin, end) = access.ends();
         let (begin, end) = (begin / STORED_BYTES, end / STORED_BYTES);
         // Of larger ones, as of copies of memory, the beginning.
         for place in begin..=end.min(begin + MOST_STORED) {
-            self.0.insert(place, number);
+            self.last.insert(place, number);
         }
     }
 
     fn is_stored_since(&self, address: u64, number: u64) -> bool {
-        self.0.get(&(address / STORED_BYTES)).is_some_and(|last| *last > number)
+        self.last.get(&(address / STORED_BYTES)).is_some_and(|last| *last > number)
     }
 }
 
@@ -112,8 +121,8 @@ impl Stores {
 struct Occurrence {
     /// Where it waits, among all accesses.
     number: u64,
-    /// Which time through its loop it is in.
-    run: u64,
+    /// Which time through its loop it is in: what is around that, and how often that accessed anything.
+    run: (Option<u32>, u64),
     /// Where its indexes are, the first of which tells the step.
     indexes: [u64; MOST_INDEXES],
     /// What it loads, and what its index loads that has one itself.
@@ -136,12 +145,15 @@ struct Asked {
     through: [Option<u64>; 2],
 }
 
-/// An access that waits.
+/// A load that waits, and is prefetched.
 #[derive(Clone, Copy, Debug)]
 struct Waits {
-    access: Access,
-    /// It is prefetched: by which of those chosen, and where its indexes are.
-    of: Option<(u32, [u64; MOST_INDEXES])>,
+    /// Among all accesses.
+    number: u64,
+    /// Which of those chosen it is.
+    of: u32,
+    /// Where its indexes are.
+    indexes: [u64; MOST_INDEXES],
     asked: Option<Asked>,
 }
 
@@ -150,8 +162,6 @@ struct Waits {
 struct Following {
     /// Those that are not asked for yet, and as many behind the first one as are looked ahead.
     occurrences: VecDeque<Occurrence>,
-    /// How often its loop ended.
-    run: u64,
     /// The last index that was loaded, and which of its lanes comes next.
     index: Option<u64>,
     lane: u32,
@@ -162,11 +172,14 @@ struct Following {
 struct Thread {
     /// By instruction: where it was last.
     last: Vec<u64>,
+    /// By body: how often it accessed anything.
+    accesses: Vec<u64>,
     /// By what is chosen.
     loads: Vec<Following>,
 }
 
-/// Hands accesses on with prefetches between them. Memory: that of [`MOST_WAITING`] accesses of each thread.
+/// Hands accesses on with prefetches between them. Memory: that of [`MOST_WAITING`] accesses of each thread, [`MOST_WAITING_TOGETHER`] of all, and of
+/// what was stored since the first of them.
 #[derive(Debug)]
 pub struct Prefetched<'a, C> {
     to: C,
@@ -174,13 +187,15 @@ pub struct Prefetched<'a, C> {
     chosen: Vec<Chosen<'a>>,
     /// By instruction: which of those chosen it is a copy of, and which copy.
     copy_of: Vec<Option<(u32, &'a Copy)>>,
-    /// By instruction: of which of those chosen it ends the loop.
-    ends: Vec<Vec<u32>>,
+    /// Bodies that are numbered.
+    bodies: usize,
     threads: Vec<Thread>,
     stores: Stores,
-    waiting: VecDeque<Waits>,
-    /// The number of the first one that waits.
+    /// Accesses that wait, and the number of the first one.
+    waiting: VecDeque<Access>,
     first: u64,
+    /// Those of them that are prefetched.
+    loads: VecDeque<Waits>,
     handed_on: Vec<Access>,
 }
 
@@ -189,17 +204,15 @@ impl<'a, C: Consumer> Prefetched<'a, C> {
     pub fn new(to: C, keys: &'a [KeyRole], chosen: Vec<Chosen<'a>>) -> Self {
         let instructions = chosen.iter().flat_map(|(indirect, _)| &indirect.copies).map(Copy::instructions).max();
         let mut copy_of: Vec<Option<(u32, &'a Copy)>> = vec![None; instructions.unwrap_or(0)];
-        let mut ends: Vec<Vec<u32>> = vec![Vec::new(); copy_of.len()];
+        let mut bodies = 0;
         for (number, (indirect, _)) in (0..).zip(&chosen) {
             for copy in &indirect.copies {
                 copy_of[copy.load as usize] = Some((number, copy));
-            }
-            for instruction in around(&indirect.copies) {
-                ends[instruction as usize].push(number);
+                bodies = bodies.max(copy.around.map_or(0, |around| around as usize + 1));
             }
         }
-        let (threads, stores, waiting, handed_on) = Default::default();
-        Self { to, keys, chosen, copy_of, ends, threads, stores, waiting, first: 0, handed_on }
+        let (threads, stores, waiting, loads, handed_on) = Default::default();
+        Self { to, keys, chosen, copy_of, bodies, threads, stores, waiting, first: 0, loads, handed_on }
     }
 
     /// Who took it all in.
@@ -210,32 +223,35 @@ impl<'a, C: Consumer> Prefetched<'a, C> {
     }
 
     fn one(&mut self, access: &Access) {
-        let none = KeyRole { instruction: NO_INSTRUCTION, told_as: 0, leads_on: false };
+        let none = KeyRole { instruction: NO_INSTRUCTION, body: NO_BODY, told_as: 0, leads_on: false };
         let role = self.keys.get(access.key as usize).copied().unwrap_or(none);
         let access = Access { key: structure_key(role.told_as, role.leads_on), ..*access };
-        let waits = Waits { access, of: None, asked: None };
         let number = self.first + self.waiting.len() as u64;
+        self.waiting.push_back(access);
         if access.kind.stores() && !self.chosen.is_empty() {
             self.stores.note(&access, number, self.first);
         }
-        let Some(copy) = self.copy_of.get(role.instruction as usize).copied() else {
-            return self.waiting.push_back(waits);
-        };
-        let thread = access.thread as usize;
+        let copy = self.copy_of.get(role.instruction as usize).copied();
+        let (is_around, thread) = ((role.body as usize) < self.bodies, access.thread as usize);
+        if copy.is_none() && !is_around {
+            return;
+        }
         if self.threads.len() <= thread {
             self.threads.resize_with(thread + 1, Thread::default);
         }
         let thread = &mut self.threads[thread];
+        if is_around {
+            thread.accesses.resize(self.bodies, 0);
+            thread.accesses[role.body as usize] += 1;
+        }
+        let Some(copy) = copy else { return };
         thread.last.resize(self.copy_of.len(), 0);
         thread.last[role.instruction as usize] = access.address;
+        let Some((of, copy)) = copy else { return };
         thread.loads.resize_with(self.chosen.len(), Following::default);
-        for of in &self.ends[role.instruction as usize] {
-            thread.loads[*of as usize].run += 1;
-        }
-        let Some((of, copy)) = copy else { return self.waiting.push_back(waits) };
         let (indirect, distance) = self.chosen[of as usize];
         let occurrence = thread.occurrence(copy, (of, indirect), (number, access.address), &self.stores);
-        self.waiting.push_back(Waits { of: Some((of, occurrence.indexes)), ..waits });
+        self.loads.push_back(Waits { number, of, indexes: occurrence.indexes, asked: None });
         let all = &mut thread.loads[of as usize].occurrences;
         all.push_back(occurrence);
         // What waits no longer was handed on without a look ahead.
@@ -244,21 +260,26 @@ impl<'a, C: Consumer> Prefetched<'a, C> {
         }
         if all.len() > distance as usize * indirect.steps() {
             let asked = asked(all, indirect, distance, &self.stores);
-            if let Some(first) = all.pop_front() {
-                self.waiting[(first.number - self.first) as usize].asked = Some(asked);
+            if let Some(first) = all.pop_front()
+                && let Ok(place) = self.loads.binary_search_by_key(&first.number, |waits| waits.number)
+            {
+                self.loads[place].asked = Some(asked);
             }
         }
     }
 
     /// Hands on what waits, but for so many at most, which wait for what comes.
     fn hand_on(&mut self, most: usize) {
-        while let Some(Waits { access, of, asked }) = self.waiting.front().copied() {
-            if let Some((of, here)) = of {
+        while let Some(access) = self.waiting.front().copied() {
+            if let Some(Waits { of, indexes, asked, .. }) =
+                self.loads.front().copied().filter(|of| of.number == self.first)
+            {
                 if asked.is_none() && self.waiting.len() <= most {
                     return;
                 }
-                let nothing = Asked { here: here[0], indexes: [here; 2], address: None, through: [None; 2] };
+                let nothing = Asked { here: indexes[0], indexes: [indexes; 2], address: None, through: [None; 2] };
                 asked.unwrap_or(nothing).before(&access, self.chosen[of as usize].0, &mut self.handed_on);
+                self.loads.pop_front();
             }
             self.handed_on.push(access);
             self.waiting.pop_front();
@@ -270,14 +291,9 @@ impl<'a, C: Consumer> Prefetched<'a, C> {
 impl Copy {
     /// Instructions that are numbered up to those that it names.
     fn instructions(&self) -> usize {
-        let others = self.indexes.iter().chain(&self.through).chain(&self.staying).chain(&self.around);
+        let others = self.indexes.iter().chain(&self.through).chain(&self.staying);
         others.chain([&self.load]).max().map_or(0, |most| *most as usize + 1)
     }
-}
-
-/// Instructions that end the loop of a load with these copies: those around any of them.
-fn around(copies: &[Copy]) -> BTreeSet<u32> {
-    copies.iter().flat_map(|copy| &copy.around).copied().collect()
 }
 
 impl Indirect {
@@ -296,7 +312,7 @@ fn asked(all: &VecDeque<Occurrence>, indirect: &Indirect, distance: u32, stores:
         // Mostly it is the last one: no step is left out.
         let within = all.iter().take(times * distance as usize + 1).skip(1);
         let is_changed = within.clone().any(|later| later.is_changed);
-        let is_it = |later: &&Occurrence| later.indexes[0] == indexes[0] && (indirect.is_across || later.run == run);
+        let is_it = |later: &&Occurrence| later.indexes[0] == indexes[0] && (indirect.crosses_ends || later.run == run);
         let later = within.rev().find(is_it).copied();
         indexes = later.map_or(indexes, |later| later.indexes);
         let is_stored = |later: &Occurrence| later.indexes.iter().any(|at| stores.is_stored_since(*at, number));
@@ -332,10 +348,12 @@ impl Thread {
         };
         indexes[0] = indexes[0].wrapping_add_signed(indirect.stride.wrapping_mul(following.lane.into()));
         let through = copy.through.map(|through| self.last[through as usize]);
+        let run =
+            (copy.around, copy.around.map_or(0, |around| self.accesses.get(around as usize).copied().unwrap_or(0)));
         let before = following.occurrences.back().map_or(number, |before| before.number);
         let is_changed =
             copy.staying.iter().any(|staying| stores.is_stored_since(self.last[*staying as usize], before));
-        Occurrence { number, run: following.run, indexes, address, through, is_changed }
+        Occurrence { number, run, indexes, address, through, is_changed }
     }
 }
 
@@ -395,7 +413,7 @@ mod tests {
     const KEYS: [KeyRole; 5] = [role(0), role(1), role(2), role(3), role(4)];
 
     const fn role(instruction: u32) -> KeyRole {
-        KeyRole { instruction, told_as: 0, leads_on: false }
+        KeyRole { instruction, body: if instruction == 3 { 0 } else { NO_BODY }, told_as: 0, leads_on: false }
     }
 
     fn access(key: u32, address: u64, thread: u32) -> Access {
@@ -404,10 +422,10 @@ mod tests {
 
     fn copy(load: u32, through: Option<u32>) -> Indirect {
         Indirect {
-            copies: vec![Copy { load, through, indexes: vec![0], staying: Vec::new(), around: vec![3] }],
+            copies: vec![Copy { load, through, indexes: vec![0], staying: Vec::new(), around: Some(0) }],
             stride: 4,
             lanes: 1,
-            is_across: false,
+            crosses_ends: false,
             told_as: 20,
         }
     }
@@ -440,6 +458,12 @@ mod tests {
             [(Load, 204), (Load, 204), (Prefetch, 204), (Load, 6000)],
         ];
         assert_eq!(seen(&copy(1, None), 1, &[&all]), expected.concat());
+        // By the key that is for them.
+        let indirect = copy(1, None);
+        let mut prefetched = Prefetched::new(Seen::default(), &KEYS, vec![(&indirect, 1)]);
+        prefetched.take(&all);
+        let seen_keys = prefetched.finish().0;
+        assert!(seen_keys.iter().all(|of| (of.kind == Prefetch) == (of.key == structure_key(20, false))));
         let (one, other) = all.split_at(3);
         assert_eq!(seen(&copy(1, None), 1, &[one, other]), expected.concat());
     }
@@ -485,7 +509,7 @@ mod tests {
             seen.into_iter().filter(|of| of.0 == Prefetch).map(|of| of.1).collect::<Vec<_>>()
         };
         assert_eq!(asked(&copy(1, None)), [7000, 104, 6000, 112]);
-        assert_eq!(asked(&Indirect { is_across: true, ..copy(1, None) }), [7000, 8000, 6000, 112]);
+        assert_eq!(asked(&Indirect { crosses_ends: true, ..copy(1, None) }), [7000, 8000, 6000, 112]);
     }
 
     #[test]
@@ -573,8 +597,8 @@ mod tests {
         };
         let index_of = |step: &Step| step.last[0].wrapping_add_signed(indirect.stride * step.lane as i64);
         let is_stored = |place: u64, from: usize, to: usize| {
-            let between = all[from..to].iter().filter(|of| of.kind == AccessKind::Store);
-            between.clone().any(|of| (of.address / 4..=(of.address + 3) / 4).contains(&(place / 4)))
+            let mut between = all[from..to].iter().filter(|of| of.kind == AccessKind::Store).map(Access::ends);
+            between.any(|(first, last)| (first / 4..=last / 4).contains(&(place / 4)))
         };
         let threads = [of_thread(0), of_thread(1)];
         let (has_through, far) = (indirect.copies[0].through.is_some(), distance as usize);
@@ -591,7 +615,8 @@ mod tests {
                 let until = steps.get(ahead).map_or(0, |of| of.at);
                 let later = |times: i64| {
                     let within = steps[number + 1..].iter().take(times as usize * far);
-                    let is_it = |of: &&Step| index_of(of) == index(times) && (indirect.is_across || of.run == step.run);
+                    let is_it =
+                        |of: &&Step| index_of(of) == index(times) && (indirect.crosses_ends || of.run == step.run);
                     within.rev().find(is_it).filter(|of| !is_last && !is_stored(index_of(of), at, until))
                 };
                 let through = |times: i64| later(times).map(|of| of.last[1]);
@@ -616,14 +641,14 @@ mod tests {
             // Runs: a thread, the index's first address, how far it goes, and whether something around the loop is accessed before.
             runs in prop::collection::vec((0..2_u32, 0..4_u64, 1..9_u64, any::<bool>()), 0..12),
             distance in 1..4_u32,
-            (has_through, is_across) in any::<(bool, bool)>(),
+            (has_through, crosses_ends) in any::<(bool, bool)>(),
             stride in prop::sample::select(vec![-8_i64, 4]),
             lanes in 1..3_u32,
             at in prop::collection::vec(0..9_u64, 1..40),
             batch in 1..9_usize,
         ) {
             let of_load = if has_through { copy(2, Some(1)) } else { copy(1, None) };
-            let indirect = Indirect { stride, lanes, is_across, ..of_load };
+            let indirect = Indirect { stride, lanes, crosses_ends, ..of_load };
             let mut random = at.iter().cycle();
             let mut all = Vec::new();
             for (thread, first, steps, is_behind_another) in runs {

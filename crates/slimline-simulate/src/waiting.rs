@@ -531,9 +531,13 @@ mod tests {
             "name = \"m\"\ncores = 1\ncache = [{ name = \"L1\", level = 1, holds = \"data\", size = 512, line = 64, \
              ways = 8, latency = 2 }]\nmemory = [{ name = \"m\", latency = 102 }]\n",
         );
-        let simulation = Simulation::new(&machine.unwrap(), &Options::default()).unwrap();
+        let machine = machine.unwrap();
+        let waiting = || {
+            let simulation = Simulation::new(&machine, &Options::default()).unwrap();
+            Waiting::new(simulation).without_faults().with_instructions(&[100.0])
+        };
         // Key 0 has 100 instructions for each access, which are 40 usual ones; of key 1 nothing is told.
-        let mut waiting = Waiting::new(simulation).without_faults().with_instructions(&[100.0]);
+        let (mut waiting, mut prefetching) = (waiting(), waiting());
         let access = |(address, key)| Access { address, key, bytes: 8, thread: 0, kind: AccessKind::Load };
         waiting.take(&[(FAR[0], 0), (FAR[1], 0), (FAR[2], 0), (FAR[3], 1)].map(access));
         let times = waiting.finish().times;
@@ -541,6 +545,9 @@ mod tests {
         let expected = 200.0 + 200_f64.hypot(10.0) + 102.5_f64.hypot(10.0);
         assert_eq!(rounded(times.expected), rounded(expected));
         assert_eq!((times.most, times.least), (400.0 + 121.0, 121.0 * 6.0));
+        // So has what computes the address of a prefetch.
+        prefetching.take(&[Access { kind: AccessKind::Prefetch, ..access((FAR[0], 0)) }]);
+        assert_eq!(rounded(prefetching.finish().times.expected), rounded(100_f64.hypot(10.0)));
     }
 
     #[test]
@@ -580,6 +587,13 @@ mod tests {
         let back: Vec<_> = streamed.iter().rev().map(|of| (of.0, structure_key(0, true), of.2)).collect();
         // Also where a pointer leads along.
         assert_eq!(waited(&back).expected, rounded(100.0 + 12.5_f64.hypot(25.0)));
+    }
+
+    #[test]
+    fn what_is_prefetched_in_a_stream_comes_in_time() {
+        let line = |line: u64, kind| (0x10_000 + line * 64, NO_STRUCTURE, kind);
+        let all = [line(0, AccessKind::Load), line(1, AccessKind::Prefetch), line(1, AccessKind::Load)];
+        assert_eq!(waited(&all).expected, rounded(100.0 + 7.5_f64.hypot(6.25)));
     }
 
     #[test]

@@ -10,7 +10,9 @@ use std::collections::BTreeMap;
 
 use rustc_hash::FxHashMap;
 use slimline_simulate::locality::Walking;
-use slimline_simulate::prefetched::{Copy, FoundSteps, Indirect, KeyRole, MOST_INDEXES, MainStep, NO_INSTRUCTION};
+use slimline_simulate::prefetched::{
+    Copy, FoundSteps, Indirect, KeyRole, MOST_INDEXES, MainStep, NO_BODY, NO_INSTRUCTION,
+};
 use slimline_simulate::relaid::structure_key;
 use slimline_simulate::waiting::{INSTRUCTIONS, Waited};
 use slimline_trace::stream::decode::{KnownAddress, KnownBody, Program, SiteId};
@@ -26,14 +28,14 @@ pub const LEAST_SHARE: f64 = 0.03;
 pub const LEAST_CHASED: f64 = 0.1;
 
 /// A load of which something is known, with all copies of it that the compiler made.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct FoundLoad {
     /// Keys of its accesses.
     pub keys: Vec<u32>,
     /// By numbers of sites; none of a chase.
     pub copies: Vec<Copy>,
     /// Instructions that compute its address anew.
-    pub computed: u32,
+    pub computed: f64,
     /// Its address comes of what it loaded a step before.
     pub is_chase: bool,
 }
@@ -65,7 +67,7 @@ struct Sites<'a> {
     addresses: FxHashMap<SiteId, &'a KnownAddress>,
     bodies: &'a [KnownBody],
     /// Which of them a load or store is in.
-    body_of: FxHashMap<SiteId, usize>,
+    body_of: FxHashMap<SiteId, u32>,
 }
 
 /// Finds loads whose addresses are computed of others, by what each key's accesses are of and how they go through memory.
@@ -99,25 +101,33 @@ pub fn find(program: &Program, (sites, walks): (&[SiteId], &[Walking]), origins:
     }
     let mut loads: Vec<FoundLoad> = loads.into_values().collect();
     loads.iter_mut().for_each(|load| load.copies.sort_unstable_by_key(|copy| copy.load));
-    // Instructions have numbers of their own: there are few of them among all sites.
-    let mut numbers: BTreeMap<u32, u32> = BTreeMap::new();
+    // Instructions have numbers of their own, and so has what is around loops: there are few of them among all sites.
+    let (mut numbers, mut bodies) = <(Numbers, Numbers)>::default();
     for copy in loads.iter_mut().flat_map(|load| &mut load.copies) {
-        let others = copy.through.iter_mut().chain(&mut copy.indexes).chain(&mut copy.staying).chain(&mut copy.around);
-        for site in others.chain([&mut copy.load]) {
-            let next = numbers.len() as u32;
-            *site = *numbers.entry(*site).or_insert(next);
-        }
+        let others = copy.through.iter_mut().chain(&mut copy.indexes).chain(&mut copy.staying);
+        others.chain([&mut copy.load]).for_each(|site| numbered(site, &mut numbers));
+        copy.around.iter_mut().for_each(|body| numbered(body, &mut bodies));
     }
     let mut instructions = vec![INSTRUCTIONS; structure_key(sites.len() as u32 + 1, false) as usize];
     // Behind those of keys.
-    instructions.extend(loads.iter().flat_map(|load| [1.0 + f64::from(load.computed), INSTRUCTIONS]));
+    instructions.extend(loads.iter().flat_map(|load| [1.0 + load.computed, INSTRUCTIONS]));
     let role = |(told_as, site): (u32, &SiteId)| {
         let leads_on = sites_known.addresses.get(site).is_some_and(|address| address.leads_on);
         instructions[structure_key(told_as, leads_on) as usize] = sites_known.instructions(*site);
-        KeyRole { instruction: numbers.get(&site.0).copied().unwrap_or(NO_INSTRUCTION), told_as, leads_on }
+        let instruction = numbers.get(&site.0).copied().unwrap_or(NO_INSTRUCTION);
+        let body = sites_known.body_of.get(site).and_then(|body| bodies.get(body)).copied().unwrap_or(NO_BODY);
+        KeyRole { instruction, body, told_as, leads_on }
     };
     let keys = (1..).zip(sites).map(role).collect();
     FoundLoads { keys, instructions, loads }
+}
+
+type Numbers = FxHashMap<u32, u32>;
+
+/// Puts a number of its own, one of few, in the place of one among many.
+fn numbered(number: &mut u32, numbers: &mut Numbers) {
+    let next = numbers.len() as u32;
+    *number = *numbers.entry(*number).or_insert(next);
 }
 
 impl<'a> Sites<'a> {
@@ -144,30 +154,29 @@ impl<'a> Sites<'a> {
             ways: counts.into_iter().map(|(site, counts)| (site, way(counts))).collect(),
             addresses: program.addresses().iter().map(|address| (address.site, address)).collect(),
             bodies: program.bodies(),
-            body_of: (0..)
+            body_of: (0_u32..)
                 .zip(program.bodies())
                 .flat_map(|(of, body)| body.sites.iter().map(move |site| (*site, of)))
                 .collect(),
         }
     }
 
-    /// How many instructions there are for each load or store.
+    fn body(&self, site: SiteId) -> Option<&'a KnownBody> {
+        self.body_of.get(&site).map(|of| &self.bodies[*of as usize])
+    }
+
+    /// How many instructions there are for each load or store: of loops, as a function may have many on ways that are hardly gone.
     fn instructions(&self, site: SiteId) -> f64 {
-        let body = self.body_of.get(&site).map(|of| &self.bodies[*of]);
+        let body = self.body(site).filter(|body| body.is_loop);
         body.map_or(INSTRUCTIONS, |body| f64::from(body.instructions) / body.sites.len() as f64)
     }
 
-    /// Loads and stores around the loop that one is in.
-    fn around(&self, site: SiteId) -> Option<&'a [SiteId]> {
-        let around = self.bodies[*self.body_of.get(&site)?].around?;
-        Some(&self.bodies[around].sites)
-    }
-
     /// Instructions that compute an address anew: what is between is computed twice, for itself and for what it is an index of.
-    fn computed(&self, address: &KnownAddress) -> u32 {
+    fn computed(&self, address: &KnownAddress) -> f64 {
         let between = address.loads.iter().filter(|load| self.ways.get(load) == Some(&Way::Otherwise));
-        let between = between.filter_map(|load| self.addresses.get(load)).map(|between| 2 * between.instructions);
-        address.instructions + between.sum::<u32>()
+        let between =
+            between.filter_map(|load| self.addresses.get(load)).map(|between| 2.0 * f64::from(between.instructions));
+        f64::from(address.instructions) + between.sum::<f64>()
     }
 
     /// The loads that an address is computed of; nothing where one was never done.
@@ -181,7 +190,7 @@ impl<'a> Sites<'a> {
         if address.is_carried || self.ways.get(&address.site) != Some(&Way::Otherwise) {
             return None;
         }
-        let around = self.around(address.site).into_iter().flatten().map(|site| site.0).collect();
+        let around = self.body(address.site).and_then(|body| body.around).map(|around| around as u32);
         let mut copy = Copy { load: address.site.0, through: None, indexes: Vec::new(), staying: Vec::new(), around };
         for (load, way) in self.loads(address)? {
             match way {
@@ -217,8 +226,8 @@ pub struct SearchedLoad {
     pub share: f64,
     /// How often it was loaded.
     pub loads: u64,
-    /// Steps of a time through its loop; none where that never ended.
-    pub steps_of_run: Option<f64>,
+    /// Steps of a time through its loop, on average; none where nobody knows where that ends.
+    pub mean_trip_count: Option<f64>,
     /// What to replay.
     pub indirect: Indirect,
     /// By distance, what the program takes with this change alone, by a part of the accesses.
@@ -293,14 +302,14 @@ impl FoundLoads {
                 continue;
             }
             let Some(main) = steps[number].main().filter(|_| share >= LEAST_SHARE) else { continue };
-            let MainStep { stride, lanes, is_across } = main;
+            let MainStep { stride, lanes, crosses_ends } = main;
             let (copies, told_as) = (load.copies.clone(), self.keys.len() as u32 + 1 + number as u32);
             searched.push(SearchedLoad {
                 load: number,
                 share,
                 loads: steps[number].loads,
-                steps_of_run: steps[number].steps_of_run(),
-                indirect: Indirect { copies, stride, lanes, is_across, told_as },
+                mean_trip_count: steps[number].mean_trip_count(),
+                indirect: Indirect { copies, stride, lanes, crosses_ends, told_as },
                 tried: Vec::new(),
                 chosen: None,
                 confirmed: None,
@@ -332,8 +341,8 @@ mod tests {
             builder.address(LoadedAddress { site, loads, is_carried, leads_on: is_carried, instructions: site });
         }
         builder.bodies(vec![
-            Body { instructions: 7, sites: vec![2], around: None },
-            Body { instructions: 30, sites: vec![0, 1], around: Some(0) },
+            Body { instructions: 7, sites: vec![2], around: None, is_loop: false },
+            Body { instructions: 30, sites: vec![0, 1], around: Some(0), is_loop: true },
         ]);
         let module = builder.finish("a.c", "a.o", "/", "test");
         let mut program = Program::new();
@@ -365,21 +374,22 @@ mod tests {
         let places = |step: u64| vec![1000 + 4 * step, mixed(step), 5000, mixed(step + 70)];
         // The third stays where it is: it tells no step.
         let all = found(&[(1, &[0, 2], false)], places);
-        let copy = Copy { load: 2, through: None, indexes: vec![0], staying: vec![1], around: vec![1] };
-        assert_eq!(all.loads, [FoundLoad { keys: vec![1], copies: vec![copy], computed: 1, is_chase: false }]);
+        let copy = Copy { load: 2, through: None, indexes: vec![0], staying: vec![1], around: Some(0) };
+        assert_eq!(all.loads, [FoundLoad { keys: vec![1], copies: vec![copy], computed: 1.0, is_chase: false }]);
         let roles: Vec<u32> = all.keys.iter().map(|role| role.instruction).collect();
         assert_eq!(roles, [0, 2, 1, NO_INSTRUCTION]);
+        assert_eq!([0, 1, 2, 3].map(|key: usize| all.keys[key].body), [NO_BODY, NO_BODY, 0, NO_BODY]);
         let told = |key: u32| all.instructions[structure_key(key + 1, false) as usize];
-        assert_eq!([0, 1, 2, 3].map(told), [15.0, 15.0, 7.0, INSTRUCTIONS]);
+        assert_eq!([0, 1, 2, 3].map(told), [15.0, 15.0, INSTRUCTIONS, INSTRUCTIONS]);
         // One that computes the address, and the prefetch.
         assert_eq!(told(4), 2.0);
         // Of an index that has one itself.
         let all = found(&[(1, &[0], false), (3, &[1], false)], places);
         let copies: Vec<&Copy> = all.loads.iter().flat_map(|load| &load.copies).collect();
-        let of_two = Copy { load: 3, through: Some(2), indexes: vec![0], staying: Vec::new(), around: Vec::new() };
+        let of_two = Copy { load: 3, through: Some(1), indexes: vec![0], staying: Vec::new(), around: None };
         assert_eq!(copies[1], &of_two);
         // What is between is computed twice.
-        assert_eq!(all.loads[1].computed, 3 + 2);
+        assert_eq!(all.loads[1].computed, 3.0 + 2.0);
         // Two between are too many, and what has an index that goes nowhere by a stride has none.
         assert!(found(&[(3, &[1], false)], places).is_empty());
         // What goes by a stride itself needs none.
@@ -418,7 +428,7 @@ mod tests {
         let measured = all.measured(&waited, &steps.finish(), 3);
         let [load] = &measured.searched[..] else { panic!("{measured:?}") };
         assert_eq!((load.load, load.share, load.loads), (1, 0.5, 50));
-        assert_eq!((load.indirect.stride, load.indirect.lanes, load.indirect.is_across), (4, 1, false));
+        assert_eq!((load.indirect.stride, load.indirect.lanes, load.indirect.crosses_ends), (4, 1, false));
         // Its prefetches have the last one's key.
         assert_eq!(structure_key(load.indirect.told_as, false) as usize, all.instructions.len() - 2);
         assert_eq!(measured.chase, None);

@@ -37,7 +37,7 @@ pub use find::libllvm_of;
 pub use gate::{Gate, Segment, Stamp, Traced};
 pub use metadata::{Expressions, Metadata, MetadataKind, ToldVariable};
 pub use module::{Function, Module};
-pub use nesting::{BlocksOfLoop, Nesting};
+pub use nesting::{BlocksOfLoop, BodyBlocks, Nesting};
 pub use note::{Note, Noted};
 pub use value::{Block, Opcode, Type, TypeKind, Value};
 pub use versions::{Unasked, Versions, Ways};

@@ -18,6 +18,15 @@ pub struct BlocksOfLoop<'m> {
     blocks: HashSet<Block<'m>>,
 }
 
+/// Blocks that are in no loop but one, and those within it that are not looked for.
+#[derive(Clone, Default)]
+pub struct BodyBlocks<'m> {
+    /// How often each is gone through in a step, as far as constants say so.
+    pub blocks: Vec<(Block<'m>, u64)>,
+    /// The index of the one around it, which is before it.
+    pub around: Option<usize>,
+}
+
 /// Where each block may go on to, by their numbers.
 pub(super) fn successors_of(blocks: &[Block<'_>]) -> Vec<Vec<usize>> {
     let number: HashMap<_, _> = blocks.iter().enumerate().map(|(number, block)| (block.raw, number)).collect();
@@ -42,34 +51,30 @@ impl<'m> Nesting<'m> {
         Self { loops, innermost }
     }
 
-    /// Blocks by the innermost loop around them that has some such block, behind those that have none, each with the index of the one around it.
-    pub fn bodies(
-        &self,
-        blocks: &[Block<'m>],
-        is_such: impl Fn(Block<'m>) -> bool,
-    ) -> Vec<(Vec<Block<'m>>, Option<usize>)> {
+    /// Blocks by the innermost loop around them that has some such block, behind those that have none.
+    pub fn bodies(&self, blocks: &[Block<'m>], is_such: impl Fn(Block<'m>) -> bool) -> Vec<BodyBlocks<'m>> {
         let are_looked_for: Vec<bool> =
             self.loops.iter().map(|it| it.blocks.iter().any(|block| is_such(*block))).collect();
+        // Loops without such blocks: how often each goes round.
+        let trip_count = |(it, is_looked_for): (&BlocksOfLoop<'m>, &bool)| {
+            if *is_looked_for { 1 } else { it.trip_count().unwrap_or(1) }
+        };
+        let trip_counts: Vec<u64> = self.loops.iter().zip(&are_looked_for).map(trip_count).collect();
         // Of the first so many loops.
         let innermost = |block: Block<'m>, loops: usize| {
             let around = (0..loops).rev().find(|&of| are_looked_for[of] && self.loops[of].blocks.contains(&block));
             around.map_or(0, |of| of + 1)
         };
-        let of_loop = |(number, it): (usize, &BlocksOfLoop<'m>)| (Vec::new(), Some(innermost(it.header, number)));
-        let mut bodies = vec![(Vec::new(), None)];
-        bodies.extend(self.loops.iter().enumerate().map(of_loop));
+        let mut bodies = vec![BodyBlocks::default()];
+        for (number, it) in self.loops.iter().enumerate() {
+            bodies.push(BodyBlocks { blocks: Vec::new(), around: Some(innermost(it.header, number)) });
+        }
         for block in blocks {
-            bodies[innermost(*block, self.loops.len())].0.push(*block);
+            let around = self.loops.iter().zip(&trip_counts).filter(|(it, _)| it.blocks.contains(block));
+            let times = around.map(|(_, trip_count)| *trip_count).fold(1, u64::saturating_mul);
+            bodies[innermost(*block, self.loops.len())].blocks.push((*block, times));
         }
         bodies
-    }
-
-    /// How often a block is gone through, in each step of a loop with such a block that is around it: as often as the loops between them go
-    /// round, or once where that is not known.
-    pub fn times(&self, block: Block<'m>, is_such: impl Fn(Block<'m>) -> bool) -> u64 {
-        let around = self.loops.iter().filter(|it| it.blocks.contains(&block));
-        let without = around.filter(|it| !it.blocks.iter().any(|block| is_such(*block)));
-        without.filter_map(BlocksOfLoop::steps).fold(1, u64::saturating_mul)
     }
 
     /// The innermost loop that a block is in.
@@ -84,24 +89,33 @@ impl<'m> BlocksOfLoop<'m> {
         value.block().is_some_and(|block| self.blocks.contains(&block))
     }
 
-    /// How often it goes round, where constants say so: something counts by one, from one, to another.
-    fn steps(&self) -> Option<u64> {
+    /// How often it goes round, where constants say so: something is counted from one to another, by a third.
+    fn trip_count(&self) -> Option<u64> {
         let counters = self.header.instructions().into_iter().filter(|it| it.opcode() == Some(Opcode::Phi));
-        counters.filter_map(|counter| self.steps_by(counter)).min()
+        counters.filter_map(|counter| self.trip_count_by(counter)).min()
     }
 
-    fn steps_by(&self, counter: Value<'m>) -> Option<u64> {
+    fn trip_count_by(&self, counter: Value<'m>) -> Option<u64> {
         let incoming = counter.incoming();
         let first = incoming.iter().find_map(|of| of.constant())?;
         let next = incoming.into_iter().find(|of| of.opcode() == Some(Opcode::Add))?;
         let step = (next.operand(0)? == counter).then(|| next.operand(1)?.constant()).flatten()?;
-        let mut users = next.users().into_iter().chain(counter.users());
-        let last = users.find_map(|user| {
+        let mut ends = [next, counter].into_iter().flat_map(|of| of.users().into_iter().map(move |user| (of, user)));
+        let (compared, comparison, branch) = ends.find_map(|(of, user)| {
             let compares = user.opcode() == Some(Opcode::Compare) && self.computes(user);
-            compares.then(|| user.operand(1)?.constant()).flatten()
+            Some((of, user, compares.then(|| self.leaves_by(user)).flatten()?))
         })?;
-        let steps = last.checked_sub(first)?.checked_div(step)?;
-        u64::try_from(steps).ok().filter(|steps| *steps > 0)
+        let steps = comparison.operand(1)?.constant()?.checked_sub(first)?.checked_div(step)?;
+        // Where the step is asked that ends, and not the next one, that is one more.
+        let is_behind = compared == counter && branch.successors().contains(&self.header);
+        u64::try_from(steps.checked_add(i64::from(is_behind))?).ok().filter(|steps| *steps > 0)
+    }
+
+    /// The block that a condition leaves the loop from.
+    fn leaves_by(&self, condition: Value<'m>) -> Option<Block<'m>> {
+        let branches = condition.users().into_iter().filter(|user| user.opcode() == Some(Opcode::Branch));
+        let leaves = |block: &Block<'m>| block.successors().iter().any(|to| !self.blocks.contains(to));
+        branches.filter_map(Value::block).find(leaves)
     }
 
     /// Whether a value is a phi of its header.

@@ -16,7 +16,7 @@ use std::collections::{HashMap, HashSet};
 use slimline_trace::stream::sites::{Body, LoadedAddress};
 
 use super::touch::{Attributes, touches_memory};
-use crate::llvm::{Block, BlocksOfLoop, Function, Nesting, Opcode, TypeKind, Value};
+use crate::llvm::{Block, BlocksOfLoop, BodyBlocks, Function, Nesting, Opcode, TypeKind, Value};
 
 /// Most values that an address is followed through.
 const MOST_VALUES: usize = 64;
@@ -66,24 +66,25 @@ impl<'a, 'm> Addresses<'a, 'm> {
         };
         let with_sites: HashSet<Block<'m>> =
             self.blocks.iter().copied().filter(|block| !sites(block).is_empty()).collect();
-        let has_sites = |block: Block<'m>| with_sites.contains(&block);
-        let instructions = |block: &Block<'m>| {
-            let of_block = block.instructions().iter().filter(|it| !it.is_done_within_another()).count() as u64;
-            of_block.saturating_mul(self.nesting.times(*block, has_sites))
+        let instructions = |(block, times): &(Block<'m>, u64)| {
+            let once = block.instructions().iter().filter(|it| !it.is_done_within_another()).count() as u64;
+            once.saturating_mul(*times)
         };
         let mut bodies = Vec::new();
         // By body: which one that has accesses of its own, or the next one around it that has.
         let mut numbers: Vec<Option<u32>> = Vec::new();
-        for (blocks, around) in self.nesting.bodies(self.blocks, has_sites) {
+        for BodyBlocks { blocks, around } in self.nesting.bodies(self.blocks, |block| with_sites.contains(&block)) {
+            let is_loop = around.is_some();
             let around = around.and_then(|around| numbers[around]);
-            let sites: Vec<u32> = blocks.iter().flat_map(sites).collect();
+            let sites: Vec<u32> = blocks.iter().flat_map(|(block, _)| sites(block)).collect();
             if sites.is_empty() {
                 numbers.push(around);
                 continue;
             }
             numbers.push(Some(bodies.len() as u32));
             let instructions = blocks.iter().map(instructions).fold(0, u64::saturating_add);
-            bodies.push(Body { instructions: u32::try_from(instructions).unwrap_or(u32::MAX), sites, around });
+            let instructions = u32::try_from(instructions).unwrap_or(u32::MAX);
+            bodies.push(Body { instructions, sites, around, is_loop });
         }
         bodies
     }
@@ -102,7 +103,8 @@ impl<'a, 'm> Addresses<'a, 'm> {
         let is_computed = followed.is_computed(load.operand(0)?);
         let sites: Option<Vec<u32>> = followed.loads.iter().map(|load| self.accesses.get(load).copied()).collect();
         let loads = sites.filter(|sites| is_computed && sites.len() <= MOST_LOADS)?;
-        let computes = |of: &&Value<'m>| of.is_computation() && !of.is_done_within_another();
+        // All that it is computed by but other loads and phis: also what is called, which is an instruction or two.
+        let computes = |of: &&Value<'m>| of.opcode() != Some(Opcode::Load) && !of.is_done_within_another();
         let instructions = followed.seen.iter().filter(computes).count() as u32;
         Some(LoadedAddress { loads, is_carried: followed.is_carried, instructions, ..LoadedAddress::default() })
     }

@@ -45,10 +45,10 @@ pub struct PrefetchRow {
     pub share: f64,
     /// How often it was loaded.
     pub loads: u64,
-    /// Steps of a time through its loop, on average; none where that never ended.
-    pub steps_of_run: Option<f64>,
+    /// Steps of a time through its loop, on average; none where nobody knows where that ends, as nothing around it is accessed.
+    pub mean_trip_count: Option<f64>,
     /// What later times through its loop load is asked for, too: its index goes on in them.
-    pub is_across: bool,
+    pub crosses_ends: bool,
     /// What is advised; none where it should be left alone.
     pub advice: Option<AdvisedPrefetch>,
     /// Why it should be left alone, in words.
@@ -159,8 +159,8 @@ impl PrefetchFacts<'_> {
             through,
             share: of.share,
             loads: of.loads,
-            steps_of_run: of.steps_of_run,
-            is_across: of.indirect.is_across,
+            mean_trip_count: of.mean_trip_count,
+            crosses_ends: of.indirect.crosses_ends,
             advice: None,
             reason: None,
             tried: of
@@ -178,7 +178,7 @@ impl PrefetchFacts<'_> {
                 code: source
                     .indexed
                     .as_ref()
-                    .and_then(|indexed| indexed.prefetch(distance, row.through.is_some(), row.is_across)),
+                    .and_then(|indexed| indexed.prefetch(distance, row.through.is_some(), row.crosses_ends)),
                 how: row.how(distance),
             },
         });
@@ -202,16 +202,26 @@ impl PrefetchRow {
     fn cautions(&self, distance: u32) -> Vec<String> {
         let farthest = if self.through.is_some() { 2 * distance } else { distance };
         let index = &self.index;
-        let inside = match (self.is_across, self.steps_of_run) {
-            (true, Some(steps)) => format!(
-                "{index} is loaded {farthest} steps ahead, and the loop mostly has {steps:.1}, behind which {index} goes on: it is asked for what later times through the loop load, \
+        let inside = match self.mean_trip_count {
+            Some(steps) if self.crosses_ends => format!(
+                "{index} is loaded {farthest} steps ahead, and the loop has {steps:.1} steps on average, behind which {index} goes on: what later times through the loop load is asked for, \
                  so {index} must be {farthest} elements longer, of values that are indexes (0), or it must be asked where it ends"
             ),
-            // Of a loop that is long that is little.
-            (_, steps) => format!(
-                "{index} is loaded {farthest} steps ahead: these must be inside it, or it must be {farthest} elements longer, or not asked for in the last steps{}",
-                steps.filter(|steps| *steps < f64::from(16 * farthest)).map_or_else(String::new, |steps| format!("; each time through the loop, of {steps:.1} steps on average, the first {farthest} come without a prefetch"))
-            ),
+            trip_count => {
+                let of_each = match trip_count {
+                    Some(steps) if steps < f64::from(16 * farthest) => format!(
+                        "; each time through the loop, of {steps:.1} steps on average, the first {farthest} come without a prefetch"
+                    ),
+                    // Of one that is long that is little.
+                    Some(_) => String::new(),
+                    None => format!(
+                        "; how many steps the loop has the trace does not tell, as nothing around it is accessed: if they are few less is gained than is predicted, as the first {farthest} come without a prefetch"
+                    ),
+                };
+                format!(
+                    "{index} is loaded {farthest} steps ahead: these must be inside it, or it must be {farthest} elements longer, or not asked for in the last steps{of_each}"
+                )
+            }
         };
         vec![
             inside,

@@ -1,21 +1,23 @@
 //! How indexes of loads go on from one load to the next, of all copies together.
 
-use super::{Copy, KeyRole, around};
+use super::{Copy, KeyRole};
 use crate::access::{Access, Consumer};
 
 /// Ways that are told apart: a load has one, and where loops begin some others.
 const MOST_WAYS: usize = 16;
 /// Steps of a loop that are short: with prefetches as far ahead as any, a quarter of it has none.
 const SHORT_RUN: u64 = 256;
+/// Bytes of the least vector that compilers make of indexes.
+const VECTOR_BYTES: u32 = 16;
 
 /// Takes in how indexes go on. Memory: some bytes for each thread and instruction.
 #[derive(Debug)]
 pub struct Steps<'a> {
     keys: &'a [KeyRole],
-    /// By instruction: which load it is a copy of, and its first index.
-    copy_of: Vec<Option<(u32, u32)>>,
-    /// By instruction: of which loads it ends the loop.
-    ends: Vec<Vec<u32>>,
+    /// By instruction: which load it is a copy of, its first index, and what its loop is in.
+    copy_of: Vec<Option<(u32, u32, Option<u32>)>>,
+    /// Bodies that are numbered.
+    bodies: usize,
     /// By thread.
     threads: Vec<Thread>,
     found: Vec<FoundSteps>,
@@ -24,8 +26,10 @@ pub struct Steps<'a> {
 /// A thread.
 #[derive(Clone, Debug)]
 struct Thread {
-    /// By instruction: where it was last.
-    last: Vec<u64>,
+    /// By instruction: where it was last, and how many bytes it accessed there.
+    last: Vec<(u64, u32)>,
+    /// By body: how often it accessed anything.
+    accesses: Vec<u64>,
     /// By load.
     steps: Vec<Last>,
 }
@@ -36,8 +40,8 @@ struct Last {
     /// Its index, and how many loads that had.
     index: Option<u64>,
     lanes: u64,
-    /// Its loop ended since.
-    is_over: bool,
+    /// Which time through its loop that was in.
+    run: (Option<u32>, u64),
 }
 
 /// What was found of a load.
@@ -45,8 +49,11 @@ struct Last {
 pub struct FoundSteps {
     /// How often it was loaded.
     pub loads: u64,
-    /// How often its loop ended, and it was loaded again.
-    pub ends: u64,
+    /// How often its loop was gone through, as far as is known; and how often of these as the first one of its thread.
+    runs: u64,
+    first_runs: u64,
+    /// What its loop is in accesses something: it is known where that ends.
+    has_ends: bool,
     /// From one index to the next other one, with how many loads for the one.
     ways: Vec<Way>,
 }
@@ -69,25 +76,25 @@ pub struct MainStep {
     /// How many loads there are for each index that is loaded.
     pub lanes: u32,
     /// The loop is short, and where it ends the index mostly goes on likewise, as through rows that lie one behind the other.
-    pub is_across: bool,
+    pub crosses_ends: bool,
 }
 
 impl FoundSteps {
     /// What half of the loads or more do.
     pub fn main(&self) -> Option<MainStep> {
         let Way { bytes, lanes, count, at_ends } = *self.ways.iter().max_by_key(|way| way.count)?;
-        // What is no whole number of elements is two loads of each, or other lanes.
-        let stride =
-            bytes.checked_rem(lanes.cast_signed()).filter(|rest| *rest == 0).map(|_| bytes / lanes.cast_signed())?;
-        let is_across = self.ends > 0 && 10 * at_ends >= 9 * self.ends && self.loads < SHORT_RUN * self.ends;
+        let of_lanes = lanes.cast_signed();
+        let stride = bytes.checked_rem(of_lanes).filter(|rest| *rest == 0).map(|_| bytes / of_lanes)?;
+        let ends = self.runs - self.first_runs;
+        let crosses_ends = ends > 0 && 10 * at_ends >= 9 * ends && self.loads < SHORT_RUN * self.runs;
         let lanes = u32::try_from(lanes).ok()?;
         let is_main = stride != 0 && 2 * (count + 1) * u64::from(lanes) >= self.loads;
-        is_main.then_some(MainStep { stride, lanes, is_across })
+        is_main.then_some(MainStep { stride, lanes, crosses_ends })
     }
 
-    /// Steps of a time through its loop; none where that never ended.
-    pub fn steps_of_run(&self) -> Option<f64> {
-        (self.ends > 0).then(|| self.loads as f64 / (self.ends + 1) as f64)
+    /// Steps of a time through its loop, on average; none where nobody knows where that ends.
+    pub fn mean_trip_count(&self) -> Option<f64> {
+        self.has_ends.then(|| self.loads as f64 / self.runs.max(1) as f64)
     }
 }
 
@@ -96,16 +103,15 @@ impl<'a> Steps<'a> {
     pub fn new(keys: &'a [KeyRole], loads: &[&[Copy]]) -> Self {
         let instructions = loads.iter().flat_map(|copies| copies.iter()).map(Copy::instructions).max().unwrap_or(0);
         let mut copy_of = vec![None; instructions];
-        let mut ends = vec![Vec::new(); instructions];
+        let (mut bodies, mut found) = (0, vec![FoundSteps::default(); loads.len()]);
         for (number, copies) in (0..).zip(loads) {
             for copy in *copies {
-                copy_of[copy.load as usize] = copy.indexes.first().map(|index| (number, *index));
+                copy_of[copy.load as usize] = copy.indexes.first().map(|index| (number, *index, copy.around));
+                bodies = bodies.max(copy.around.map_or(0, |around| around as usize + 1));
             }
-            for instruction in around(copies) {
-                ends[instruction as usize].push(number);
-            }
+            found[number as usize].has_ends = copies.iter().all(|copy| copy.around.is_some());
         }
-        Self { keys, copy_of, ends, threads: Vec::new(), found: vec![FoundSteps::default(); loads.len()] }
+        Self { keys, copy_of, bodies, threads: Vec::new(), found }
     }
 
     /// What was found, by load.
@@ -116,39 +122,54 @@ impl<'a> Steps<'a> {
     fn one(&mut self, access: &Access) {
         let Some(role) = self.keys.get(access.key as usize) else { return };
         let instruction = role.instruction as usize;
-        let Some(&copy) = self.copy_of.get(instruction) else { return };
+        let (copy, is_around) = (self.copy_of.get(instruction).copied(), (role.body as usize) < self.bodies);
+        if copy.is_none() && !is_around {
+            return;
+        }
         let thread = access.thread as usize;
         if self.threads.len() <= thread {
-            let none = Thread { last: vec![0; self.copy_of.len()], steps: vec![Last::default(); self.found.len()] };
+            let none = Thread {
+                last: vec![(0, 0); self.copy_of.len()],
+                accesses: vec![0; self.bodies],
+                steps: vec![Last::default(); self.found.len()],
+            };
             self.threads.resize(thread + 1, none);
         }
-        let Thread { last, steps } = &mut self.threads[thread];
-        last[instruction] = access.address;
-        for load in &self.ends[instruction] {
-            steps[*load as usize].is_over = true;
+        let Thread { last, accesses, steps } = &mut self.threads[thread];
+        if is_around {
+            accesses[role.body as usize] += 1;
         }
-        let Some((load, index)) = copy else { return };
-        let (index, found) = (last[index as usize], &mut self.found[load as usize]);
+        let Some(copy) = copy else { return };
+        last[instruction] = (access.address, access.bytes);
+        let Some((load, index, around)) = copy else { return };
+        let ((index, index_bytes), found) = (last[index as usize], &mut self.found[load as usize]);
         let before = &mut steps[load as usize];
-        let is_over = std::mem::take(&mut before.is_over) && before.index.is_some();
+        let run = (around, around.map_or(0, |around| accesses[around as usize]));
+        let is_other_run = std::mem::replace(&mut before.run, run) != run;
         found.loads += 1;
-        found.ends += u64::from(is_over);
         let Some(bytes) = before.index.replace(index).map(|before| index.wrapping_sub(before).cast_signed()) else {
             before.lanes = 1;
+            found.runs += 1;
+            found.first_runs += 1;
             return;
         };
+        found.runs += u64::from(is_other_run);
         before.lanes += 1;
         if bytes == 0 {
             return;
         }
         let lanes = std::mem::replace(&mut before.lanes, 1) - 1;
+        // What is no vector is loaded for two loads by one element.
+        if lanes > 1 && index_bytes < VECTOR_BYTES {
+            return;
+        }
         match found.ways.iter().position(|way| (way.bytes, way.lanes) == (bytes, lanes)) {
             Some(way) => {
                 found.ways[way].count += 1;
-                found.ways[way].at_ends += u64::from(is_over);
+                found.ways[way].at_ends += u64::from(is_other_run);
             }
             None if found.ways.len() < MOST_WAYS => {
-                found.ways.push(Way { bytes, lanes, count: 1, at_ends: u64::from(is_over) });
+                found.ways.push(Way { bytes, lanes, count: 1, at_ends: u64::from(is_other_run) });
             }
             None => {}
         }
@@ -163,53 +184,67 @@ impl Consumer for Steps<'_> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::NO_BODY;
     use super::*;
     use crate::access::AccessKind;
 
+    fn access(key: u32, address: u64, bytes: u32, thread: u32) -> Access {
+        Access { address, key, bytes, thread, kind: AccessKind::Load }
+    }
+
+    /// Of an index, what has it, and what is around their loop.
+    fn found(accesses: &[Access], around: Option<u32>) -> FoundSteps {
+        let copies = [Copy { load: 1, through: None, indexes: vec![0], staying: Vec::new(), around }];
+        let keys = [(0, NO_BODY), (1, NO_BODY), (2, 0)];
+        let keys = keys.map(|(instruction, body)| KeyRole { instruction, body, told_as: 0, leads_on: false });
+        let mut steps = Steps::new(&keys, &[&copies]);
+        steps.take(accesses);
+        steps.finish().remove(0)
+    }
+
     #[test]
     fn steps_are_told_by_what_indexes_mostly_do() {
-        let keys = [0, 1].map(|instruction| KeyRole { instruction, told_as: 0, leads_on: false });
-        let access = |key, address| Access { address, key, bytes: 8, thread: 0, kind: AccessKind::Load };
-        let main = |indexes: &[u64]| {
-            let copies = [copy()];
-            let mut steps = Steps::new(&keys, &[&copies]);
-            indexes.iter().for_each(|&index| steps.take(&[access(0, index), access(1, 9000)]));
-            steps.finish()[0].main()
+        let main = |indexes: &[u64], bytes: u32| {
+            let of = |index: &u64| [access(0, *index, bytes, 0), access(1, 9000, 8, 0)];
+            let found = found(&indexes.iter().flat_map(of).collect::<Vec<_>>(), None);
+            assert_eq!(found.mean_trip_count(), None);
+            found.main()
         };
-        let step = |stride, lanes| Some(MainStep { stride, lanes, is_across: false });
-        assert_eq!(main(&[100, 104, 108, 200, 204, 208]), step(4, 1));
+        let step = |stride, lanes| Some(MainStep { stride, lanes, crosses_ends: false });
+        assert_eq!(main(&[100, 104, 108, 200, 204, 208], 4), step(4, 1));
         // Four loads of each vector.
-        assert_eq!(main(&[100, 100, 100, 100, 116, 116, 116, 116, 132, 132, 132, 132, 148]), step(4, 4));
-        assert_eq!(main(&[100, 92, 84]), step(-8, 1));
-        // Two loads of each index are no vector of two.
-        assert_eq!(main(&[100, 100, 105, 105, 110, 110, 115]), None);
-        assert_eq!(main(&[100, 104, 200, 208, 300, 340]), None);
-        assert_eq!(main(&[100, 100, 100]), None);
+        let four = [100, 100, 100, 100, 116, 116, 116, 116, 132, 132, 132, 132, 148];
+        assert_eq!(main(&four, 16), step(4, 4));
+        // Of each index are no vector, nor is what is no whole number of elements.
+        assert_eq!(main(&four, 8), None);
+        assert_eq!(main(&[100, 100, 117, 117, 134, 134, 151], 17), None);
+        assert_eq!(main(&[100, 92, 84], 8), step(-8, 1));
+        assert_eq!(main(&[100, 104, 200, 208, 300, 340], 4), None);
+        assert_eq!(main(&[100, 100, 100], 8), None);
     }
 
-    fn copy() -> Copy {
-        Copy { load: 1, through: None, indexes: vec![0], staying: Vec::new(), around: vec![2] }
-    }
-
-    /// Rows of an index, of which another instruction tells the ends.
+    /// Rows of an index, and what is accessed around their loop.
     #[test]
     fn rows_may_lie_one_behind_the_other() {
-        let keys = [0, 1, 2].map(|instruction| KeyRole { instruction, told_as: 0, leads_on: false });
-        let access = |key, address| Access { address, key, bytes: 8, thread: 0, kind: AccessKind::Load };
-        let found = |rows: &[(u64, u64)]| {
-            let copies = [copy()];
-            let mut steps = Steps::new(&keys, &[&copies]);
-            for &(first, count) in rows {
-                steps.take(&[access(2, 64), access(2, 72)]);
-                (0..count).for_each(|at| steps.take(&[access(0, first + 4 * at), access(1, 9000)]));
-            }
-            let found = steps.finish().remove(0);
-            (found.ends, found.main().unwrap().is_across, found.steps_of_run().unwrap())
+        let rows = |rows: &[(u64, u64)], thread: u32| {
+            let row = |&(first, count): &(u64, u64)| {
+                let steps =
+                    (0..count).flat_map(move |at| [access(0, first + 4 * at, 4, thread), access(1, 9000, 8, thread)]);
+                [access(2, 64, 8, thread), access(2, 72, 8, thread)].into_iter().chain(steps)
+            };
+            rows.iter().flat_map(row).collect::<Vec<_>>()
         };
-        assert_eq!(found(&[(100, 3), (112, 2), (120, 4), (136, 3)]), (3, true, 3.0));
+        let told = |accesses: &[Access]| {
+            let found = found(accesses, Some(0));
+            (found.main().unwrap().crosses_ends, found.mean_trip_count().unwrap())
+        };
+        let contiguous = [(100, 3), (112, 2), (120, 4), (136, 3)];
+        assert_eq!(told(&rows(&contiguous, 0)), (true, 3.0));
         // A row that is empty is none; of these one goes elsewhere.
-        assert_eq!(found(&[(100, 3), (112, 0), (112, 3), (200, 3)]), (2, false, 3.0));
+        assert_eq!(told(&rows(&[(100, 3), (112, 0), (112, 3), (200, 3)], 0)), (false, 3.0));
         // Those that are long have few steps at their ends.
-        assert_eq!(found(&[(0, 400), (1600, 400)]), (1, false, 400.0));
+        assert_eq!(told(&rows(&[(0, 400), (1600, 400)], 0)), (false, 400.0));
+        // Each thread has rows of its own.
+        assert_eq!(told(&[rows(&contiguous, 0), rows(&contiguous, 1)].concat()), (true, 3.0));
     }
 }

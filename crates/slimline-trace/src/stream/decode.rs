@@ -126,6 +126,8 @@ pub struct KnownBody {
     pub sites: Vec<SiteId>,
     /// Index in [`Program::bodies`] of the next one around it.
     pub around: Option<usize>,
+    /// It is a loop's.
+    pub is_loop: bool,
 }
 
 impl Program {
@@ -192,6 +194,7 @@ impl Program {
             instructions: body.instructions,
             sites: body.sites.iter().filter_map(number).collect(),
             around: body.around.map(|around| before + around as usize),
+            is_loop: body.is_loop,
         }));
         self.modules.push((id, module));
     }

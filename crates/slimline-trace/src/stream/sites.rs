@@ -270,6 +270,8 @@ pub struct Body {
     pub sites: Vec<u32>,
     /// Index in [`Module::bodies`], where it is before this one, of the next one around this one, which has accesses of its own, too.
     pub around: Option<u32>,
+    /// It is a loop's.
+    pub is_loop: bool,
 }
 
 impl Module {

@@ -116,7 +116,7 @@ fn loops_that_end_before_are_left_alone() {
                  for (int k = row; k < row + few; k++) found += lines[picks[k]].value;\n        near[1] = row;\n    }";
     let (report, _) = advised(short);
     let row = of_lines(&report).unwrap_or_else(|| panic!("{report}"));
-    assert_eq!((&row["steps_of_run"], &row["is_across"]), (&3.0.into(), &false.into()), "{row}");
+    assert_eq!((&row["mean_trip_count"], &row["crosses_ends"]), (&3.0.into(), &false.into()), "{row}");
     assert!(row["advice"].is_null(), "{row}");
 }
 
@@ -127,14 +127,27 @@ fn rows_of_a_matrix_are_asked_for_across_their_ends() {
                 for (int k = i * few; k < i * few + few; k++) found += lines[picks[k]].value;\n        near[1] = i;\n    }";
     let (report, directory) = advised(rows);
     let row = of_lines(&report).unwrap_or_else(|| panic!("{report}"));
-    assert_eq!((&row["steps_of_run"], &row["is_across"]), (&3.0.into(), &true.into()), "{row}");
+    assert_eq!((&row["mean_trip_count"], &row["crosses_ends"]), (&3.0.into(), &true.into()), "{row}");
     let distance = row["advice"]["distance"].as_u64().unwrap_or_else(|| panic!("{row}"));
     assert_eq!(row["advice"]["code"], format!("__builtin_prefetch(&lines[picks[k + {distance}]]);\n"));
     let text = slimline(directory.path(), &[&["advise"], &TRACE[..]].concat());
     let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    let said =
-        format!("picks is loaded {distance} steps ahead, and the loop mostly has 3.0, behind which picks goes on");
+    let said = format!(
+        "picks is loaded {distance} steps ahead, and the loop has 3.0 steps on average, behind which picks goes on"
+    );
     assert!(words.contains(&said), "{text}");
+}
+
+/// A loop that nothing is accessed around, as each time through it is a call.
+#[test]
+fn loops_whose_ends_are_not_known_are_told_so() {
+    let source =
+        "    for (int i = 0; i < N; i++) {\n        computed(i);\n        found += lines[picks[i]].value;\n    }";
+    let (report, _) = advised(source);
+    let row = of_lines(&report).unwrap_or_else(|| panic!("{report}"));
+    assert_eq!(row["mean_trip_count"], Value::Null, "{row}");
+    let caution = row["advice"]["cautions"][0].as_str().unwrap();
+    assert!(caution.contains("how many steps the loop has the trace does not tell"), "{caution}");
 }
 
 #[test]

@@ -66,9 +66,9 @@ impl Indexed {
         &self.text
     }
 
-    /// What asks for it so many steps ahead; where an index has one itself, for that twice as many. If `is_across`, behind the end of its loop, too:
-    /// up to that of the index where the language knows it, and without a limit where not.
-    pub fn prefetch(&self, distance: u32, has_through: bool, is_across: bool) -> Option<String> {
+    /// What asks for it so many steps ahead; where an index has one itself, for that twice as many. If `crosses_ends`, behind the end of its loop, too:
+    /// without a limit, but in Rust, where it must be inside it, up to that of its one index.
+    pub fn prefetch(&self, distance: u32, has_through: bool, crosses_ends: bool) -> Option<String> {
         let Counter { name, step, .. } = &self.counter;
         let (of, index) = last_index(&self.text)?;
         // `a[b[i]].x` is of `b[i]`; `a[i]->x` is of `a[i]`.
@@ -86,7 +86,7 @@ impl Indexed {
             // Alone in its brackets it needs none of its own.
             with_word(text, name, &counter).replace(&format!("[({})]", later(times)), &format!("[{}]", later(times)))
         };
-        let ask = |(of, index, member): (&str, &str, &str), times: u64| {
+        let ask = |(of, index, member): (&str, &str, &str), times: u64| -> Option<String> {
             let asked = match self.is_rust {
                 true => format!(
                     "unsafe {{ _mm_prefetch::<_MM_HINT_T0>({of}.as_ptr().wrapping_add({}).cast()) }};",
@@ -96,19 +96,18 @@ impl Indexed {
                 false => format!("__builtin_prefetch(&{}[{}]{member});", with(of, times), with(index, times)),
             };
             let limit = match &self.counter.bound {
-                _ if is_across && self.is_rust => {
-                    innermost(index).map(|(of, at)| format!("{} < {of}.len()", with(at, times)))
+                _ if crosses_ends && self.is_rust => {
+                    let (of, at) = innermost(index)?;
+                    Some(format!("{} < {of}.len()", with(at, times)))
                 }
-                Some((than, bound)) if !is_across => Some(format!("{} {than} {bound}", later(times))),
+                Some((than, bound)) if !crosses_ends => Some(format!("{} {than} {bound}", later(times))),
                 _ => None,
             };
-            match limit {
-                Some(condition) => match self.is_rust {
-                    true => format!("if {condition} {{ {asked} }}\n"),
-                    false => format!("if ({condition}) {asked}\n"),
-                },
+            Some(match limit {
+                Some(condition) if self.is_rust => format!("if {condition} {{ {asked} }}\n"),
+                Some(condition) => format!("if ({condition}) {asked}\n"),
                 None => format!("{asked}\n"),
-            }
+            })
         };
         let mut code = String::new();
         if self.is_rust {
@@ -116,9 +115,9 @@ impl Indexed {
         }
         if has_through {
             let (between, of_it) = if is_pointed { (of, index) } else { last_index(index)? };
-            code += &ask((between, of_it, ""), 2);
+            code += &ask((between, of_it, ""), 2)?;
         }
-        Some(code + &ask((of, index, member), 1))
+        Some(code + &ask((of, index, member), 1)?)
     }
 }
 
@@ -239,12 +238,12 @@ fn last_index(text: &str) -> Option<(&str, &str)> {
     Some((&text[..start], &text[start + 1..end]))
 }
 
-/// The same of what is within all other brackets: `b` and `i` of `a[b[i]]`.
+/// The same of what is within all other brackets, `b` and `i` of `a[b[i]]`, where that is one array alone, by its name.
 fn innermost(text: &str) -> Option<(&str, &str)> {
     let (of, index) = last_index(text)?;
-    let is_path = |at| is_word(at) || at == '.';
-    let path = &of[of.rfind(|at| !is_path(at)).map_or(0, |at| at + 1)..];
-    innermost(index).or((!path.is_empty()).then_some((path, index)))
+    let path = &of[of.rfind(|at| !is_word(at) && at != '.').map_or(0, |at| at + 1)..];
+    let is_alone = !of.contains('[') && !path.is_empty();
+    if index.contains('[') { innermost(index).filter(|_| is_alone) } else { is_alone.then_some((path, index)) }
 }
 
 /// Whether a loop's body that begins so, and goes on in these lines, is not closed in them.
@@ -357,6 +356,11 @@ mod tests {
         let source = "for j in rows[i]..rows[i + 1] {\n    sum += x[self.col[first + j] as usize];\n}\n";
         let across = at_place(source, "x[self", true).unwrap().prefetch(8, false, true).unwrap();
         assert!(across.contains("\nif first + (j + 8) < self.col.len() { unsafe { _mm_prefetch"), "{across}");
+        // Which length to ask for is not known.
+        for index in ["col[i][j]", "rows[i].col[j]", "(col[j] ^ of[j])"] {
+            let source = source.replace("self.col[first + j]", index);
+            assert_eq!(at_place(&source, "x[", true).unwrap().prefetch(8, false, true), None, "{index}");
+        }
     }
 
     #[test]

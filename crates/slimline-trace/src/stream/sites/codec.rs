@@ -136,6 +136,7 @@ impl Module {
         for body in &self.bodies {
             out.number(body.instructions);
             out.number(body.around.map_or(0, |around| around + 1));
+            out.number(u32::from(body.is_loop));
             out.count(body.sites.len());
             body.sites.iter().for_each(|site| out.number(*site));
         }
@@ -381,13 +382,14 @@ impl<'a> Reader<'a> {
     }
 
     fn bodies(&mut self, sites: usize) -> Option<Vec<Body>> {
-        let count = self.count(3)?;
+        let count = self.count(4)?;
         let body = |number: usize| {
-            let [instructions, around] = self.numbers()?;
+            let [instructions, around, is_loop] = self.numbers()?;
             let (sites, around) = (self.sites(sites)?, around.checked_sub(1));
             // Each is one of its instructions.
-            let is_whole = instructions as usize >= sites.len() && around.is_none_or(|it| (it as usize) < number);
-            is_whole.then_some(Body { instructions, sites, around })
+            let is_whole =
+                instructions as usize >= sites.len() && is_loop < 2 && around.is_none_or(|it| (it as usize) < number);
+            is_whole.then_some(Body { instructions, sites, around, is_loop: is_loop == 1 })
         };
         (0..count).map(body).collect()
     }
@@ -564,8 +566,8 @@ mod tests {
                 instructions: 3,
             }],
             bodies: vec![
-                Body { instructions: 300, sites: vec![1, 2], around: None },
-                Body { instructions: 1, sites: vec![3], around: Some(0) },
+                Body { instructions: 300, sites: vec![1, 2], around: None, is_loop: false },
+                Body { instructions: 1, sites: vec![3], around: Some(0), is_loop: true },
             ],
         }
     }
@@ -751,7 +753,7 @@ mod tests {
                 let loads: Vec<u32> = loads.into_iter().map(|load| load % sites).collect();
                 let instructions = site * 100 + loads.len() as u32;
                 let around = site.checked_rem(module.bodies.len() as u32);
-                module.bodies.push(Body { instructions, sites: loads.clone(), around });
+                module.bodies.push(Body { instructions, sites: loads.clone(), around, is_loop: is_carried });
                 module.addresses.push(LoadedAddress { site, loads, is_carried, leads_on, instructions });
             }
             module.names = names;
