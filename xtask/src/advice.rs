@@ -123,6 +123,7 @@ const CASES: &[Case] = &[
     },
     Case { change: "align", ..case("tallies", "advised/tallies.c", "array found") },
     Case { change: LARGE_PAGES, ..case("counters_large_pages", "advised/counters.c", "counter") },
+    Case { change: "inline", ..case("held", "advised/held.c", "account") },
     Case { first: &["key"], ..case("probing", "advised/probing.c", "slot") },
     Case { first: &["price", "quantity", "id"], ..case("orders", "advised/orders.cpp", "Order") },
     Case {

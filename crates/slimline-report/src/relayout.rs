@@ -1,6 +1,7 @@
 //! Which layouts structures should have, and in which order loops should go through them, as tried on a trace, for `slimline advise TRACE`.
 
 mod cautions;
+mod inlining;
 mod loops;
 pub(crate) mod memory_nodes;
 mod prefetches;
@@ -22,10 +23,11 @@ use slimline_analyze::relayout::visits::{MOST_FIELDS, Visits};
 use slimline_analyze::relayout::{Taken, TimeRatio, WORTH_IT, definitions, narrower_type};
 use slimline_attribute::tables::Language;
 use slimline_simulate::machine::Machine;
-use slimline_simulate::relaid::{MovedField, Part, StructureLayout};
+use slimline_simulate::relaid::{Holds, MovedField, Part, StructureLayout};
 
 pub use self::cautions::Caution;
 use self::cautions::cautions;
+pub use self::inlining::{InlinedRow, NotInlinedRow, OwnershipRow};
 pub use self::loops::{AdvisedLoops, LoopFacts, LoopRow, LoopSource, LoopWalkRow, TriedOrderRow};
 pub use self::memory_nodes::{MemoryNodesRow, NodesAdvice, NodesDataRow, NodesTaken};
 pub use self::prefetches::{
@@ -214,6 +216,9 @@ pub struct StructureRow {
     pub advice: Option<AdvisedRow>,
     /// Why it should be left alone, in words.
     pub reason: Option<String>,
+    /// Fields whose pointees can't be in their place, and why.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub not_inlined: Vec<NotInlinedRow>,
     /// All layouts that were tried.
     pub tried: Vec<TriedRow>,
 }
@@ -300,7 +305,7 @@ impl PredictedRow {
 /// A layout that was tried.
 #[derive(Clone, Debug, Serialize)]
 pub struct TriedRow {
-    /// `reorder`, `align`, `pool`, `merge`, `hot_cold_split`, `shrink`, `bit_fields`, `indexes`, `split`, `array_of_each` or `blocks`.
+    /// `reorder`, `align`, `pool`, `merge`, `inline`, `hot_cold_split`, `shrink`, `bit_fields`, `indexes`, `split`, `array_of_each` or `blocks`.
     pub change: &'static str,
     /// Names of the fields of each part.
     pub parts: Vec<Vec<String>>,
@@ -343,7 +348,10 @@ pub struct AdvisedRow {
     pub layouts: Vec<NewLayout>,
     /// The new definitions.
     pub code: String,
-    /// Lines that access fields that move, as `file:line`; files by their whole path where it is known.
+    /// What is in the place of pointers to it; none where nothing is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub inlined: Option<InlinedRow>,
+    /// Lines that access fields that move, or pointers that fall away, as `file:line`; files by their whole path where it is known.
     pub touched_lines: Vec<String>,
 }
 
@@ -435,13 +443,18 @@ fn row(facts: &Facts<'_>, (searched, ties): (&Searched, &Option<Vec<(String, Tie
     let patterns = visits.most_frequent(MOST_PATTERNS).into_iter();
     let (object_bytes, allocated_at) = objects(facts, searched.structure);
     let tried = |tried: &Tried| layout_row(shape, &tried.candidate, tried.ratio.expected);
+    let inlined = |candidate: &Candidate| candidate.inlined.as_ref().map(|inlined| InlinedRow::of(facts, inlined));
     let advice = searched.advised().zip(searched.confirmed).map(|(advised, taken)| AdvisedRow {
         layout: tried(advised),
         title: title(shape, &advised.candidate),
         predicted: PredictedRow::of(&taken, before),
-        cautions: cautions(shape, &advised.candidate, ties.as_deref()),
+        cautions: {
+            let of_pointees = inlined(&advised.candidate).iter().flat_map(inlining::cautions).collect::<Vec<_>>();
+            [of_pointees, cautions(shape, &advised.candidate, ties.as_deref())].concat()
+        },
         layouts: new_layouts(&advised.candidate.layout),
         code: definitions(shape, &advised.candidate),
+        inlined: inlined(&advised.candidate),
         touched_lines: touched_lines(shape, &advised.candidate),
     });
     StructureRow {
@@ -457,7 +470,8 @@ fn row(facts: &Facts<'_>, (searched, ties): (&Searched, &Option<Vec<(String, Tie
         visits: all,
         affinity: affinity(shape, visits),
         patterns: patterns.map(|(fields, count)| PatternRow { fields: names(fields), share: part(count) }).collect(),
-        reason: advice.is_none().then(|| reason(searched, before)),
+        reason: advice.is_none().then(|| reason(facts, searched, before)),
+        not_inlined: searched.not_inlined.iter().map(|of| NotInlinedRow::of(facts, of)).collect(),
         advice,
         tried: searched.tried.iter().map(tried).collect(),
     }
@@ -525,6 +539,7 @@ fn touched_lines(shape: &StructureShape, candidate: &Candidate) -> Vec<String> {
     let is_moved = |field: &&MovedField| match shape.is_columns {
         true if shape.fields.len() > 1 => merged.contains(&(field.part as usize)),
         true => true,
+        false if candidate.inlined.is_some() => field.holds == Holds::Pointee,
         false => field.part > 0 || field.to != field.from || field.to_bytes != field.bytes,
     };
     let moved: Vec<_> = candidate.layout.fields().iter().filter(is_moved).collect();
@@ -537,8 +552,11 @@ fn touched_lines(shape: &StructureShape, candidate: &Candidate) -> Vec<String> {
     distinct.into_iter().map(|(file, line)| format!("{}:{line}", file.display())).collect()
 }
 
-fn reason(searched: &Searched, before: &Taken) -> String {
+fn reason(facts: &Facts<'_>, searched: &Searched, before: &Taken) -> String {
     let percent = |part: f64| format!("{:.1} %", 100.0 * part);
+    if let Some(holder) = searched.held_in {
+        return format!("its objects are held in {}, as is advised", facts.structured.structures[holder as usize].name);
+    }
     match searched.untouchable {
         Some(Untouchable::Foreign) => "it is a library's: no program can change its definition".to_owned(),
         Some(Untouchable::OneField) => "it has a single field".to_owned(),

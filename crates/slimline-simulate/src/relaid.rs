@@ -47,6 +47,8 @@ pub enum Holds {
     Index,
     /// Some bits of bytes of which other fields have the others: who stores these bits loads the bytes first.
     Bits,
+    /// What it pointed to, which is an object of its own: nobody loads or stores the pointer any longer.
+    Pointee,
 }
 
 impl Holds {
@@ -121,7 +123,9 @@ impl StructureLayout {
             field_of.push(at as u32);
         }
         let is_one = matches!(parts[..], [Part { bytes: of_part, lanes: 0 | 1 }] if of_part == bytes);
-        let stays = |field: &MovedField| (field.to, field.to_bytes) == (field.from, field.bytes);
+        let stays = |field: &MovedField| {
+            (field.to, field.to_bytes) == (field.from, field.bytes) && field.holds != Holds::Pointee
+        };
         let is_as_it_is = is_one && fields.iter().all(stays);
         let has_indexes = fields.iter().any(|field| field.holds == Holds::Index);
         Self { bytes, fields, parts, field_of, link_at, has_indexes, is_as_it_is }
@@ -245,7 +249,7 @@ impl Moving<'_> {
         let size = u64::from(layout.bytes.max(1));
         let (first, end) = (handed_on.len(), delta + u64::from(access.bytes.max(1)));
         let (mut at, mut index, mut offset) = (delta, delta / size, (delta % size) as u32);
-        let mut is_by_index = false;
+        let (mut is_by_index, mut is_gone) = (false, false);
         while at < end {
             let whole = (end - at) / size;
             if offset == 0 && whole > 1 && layout.parts.iter().all(|part| part.lanes <= 1) {
@@ -273,6 +277,14 @@ impl Moving<'_> {
                 continue;
             };
             let bytes = u64::from(field.from + field.bytes - from).min(end - at);
+            if field.holds == Holds::Pointee {
+                is_gone = true;
+                (at, offset) = (at + bytes, from + bytes as u32);
+                if offset >= layout.bytes {
+                    (index, offset) = (index + 1, 0);
+                }
+                continue;
+            }
             if field.part > 0
                 && let Some(link_at) = layout.link_at
                 && let Some(kind) = links.follow(access.thread, (access.key, index), access.kind)
@@ -327,7 +339,7 @@ impl Moving<'_> {
             let key = structure_key(structure, false);
             handed_on.push(Access { address, key, bytes: 8, kind: AccessKind::Load, ..*access });
         }
-        if handed_on.len() == first {
+        if handed_on.len() == first && !is_gone {
             // Nothing but padding, which has no place of its own.
             let address = bases[0] + (delta / size) * u64::from(layout.parts[0].bytes);
             handed_on.push(Access { address, key: structure_key(structure, false), ..*access });
@@ -433,6 +445,21 @@ mod tests {
         assert_eq!(seen(&relayout, &[(0x1010, 8, 0)]), [(0x1000, 8, structure_key(3, false))]);
         let gibibyte = 24 * 40_000_000;
         assert_eq!(seen(&relayout, &[(0x1000, gibibyte, 0)]), [(0x1000, gibibyte, structure_key(3, false))]);
+    }
+
+    /// `{ long a; struct part *part; long b; }` with 16 bytes of a part in the pointer's place, which is an object of its own.
+    #[test]
+    fn pointers_to_what_is_in_their_place_are_gone() {
+        let part = MovedField { to_bytes: 16, holds: Holds::Pointee, ..field(8, 8, 0, 8) };
+        let fields = vec![field(0, 8, 0, 0), part, field(16, 8, 0, 24)];
+        let layout = StructureLayout::new(24, fields, vec![Part { bytes: 32, lanes: 1 }], None);
+        let relayout = of(layout, &[0x10_000]);
+        let key = structure_key(3, false);
+        assert_eq!(seen(&relayout, &[(0x1008, 8, 0), (0x1020, 8, 0)]), []);
+        // All of the element 1, its b, and three elements at once.
+        let asked = [(0x1018, 24, 0), (0x1028, 8, 0), (0x1000, 72, 0)];
+        let expected = [(0x10_020, 8, key), (0x10_038, 8, key), (0x10_038, 8, key), (0x10_000, 96, key)];
+        assert_eq!(seen(&relayout, &asked), expected);
     }
 
     #[test]

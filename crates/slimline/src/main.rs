@@ -9,6 +9,7 @@ mod configuration;
 mod declared_layouts;
 mod disk;
 mod foreseen_hooks;
+mod inlining;
 mod inspect;
 mod loops;
 mod machines;

@@ -10,11 +10,11 @@ use slimline_analyze::full_trace::object_structures::{Filled, StructureShape, St
 use slimline_analyze::full_trace::objects::{Object, ObjectOrigin};
 use slimline_analyze::relayout::addresses::{TooLarge, relayout};
 use slimline_analyze::relayout::allocating::allocating_cycles;
-use slimline_analyze::relayout::candidates::{Candidate, Objects, Untouchable, candidates};
+use slimline_analyze::relayout::candidates::{Candidate, Objects, Untouchable, candidates, with_inlined};
 use slimline_analyze::relayout::columns::{HandedOnLines, all_handed_on, join, traced_functions};
 use slimline_analyze::relayout::loops::{Following, Measuring};
 use slimline_analyze::relayout::plain_name;
-use slimline_analyze::relayout::search::{Searched, is_worth_trying};
+use slimline_analyze::relayout::search::{Searched, is_worth_trying, release, settle};
 use slimline_analyze::relayout::ties::{Tie, ties};
 use slimline_analyze::relayout::unstructured::{tell_apart, unstructured};
 use slimline_analyze::relayout::visits::{Visiting, Visits};
@@ -35,6 +35,7 @@ use slimline_trace::stream::decode::{Program, SiteId};
 use slimline_trace::stream::order::{Piece, StreamKey};
 
 use crate::accesses::AttributedReader;
+use crate::inlining::{find_inlined, weight};
 use crate::loops::{LoopSearch, Walks};
 use crate::machines::simulation;
 use crate::object_trace::{FoundObjects, ObjectReader, Wanted};
@@ -317,6 +318,9 @@ impl<'a> Search<'a> {
                 share: share(&waited, structure, (to_it, replayed)),
                 accesses: to_it,
                 objects: objects_of(structured, (&self.objects, &self.origins), structure),
+                inlined: Vec::new(),
+                not_inlined: Vec::new(),
+                held_in: None,
                 untouchable: None,
                 tried: Vec::new(),
                 chosen: None,
@@ -329,13 +333,17 @@ impl<'a> Search<'a> {
             !shape.is_columns || shape.fields.len() > 1 || visits[*structure as usize].is_shared()
         };
         let all = (0..structured.structures.len() as u32).filter(&is_looked_at);
-        let mut searched: Vec<Searched> = all.map(of_structure).collect();
-        let of_structures = searched.iter().map(|of| of.share).sum();
+        let all: Vec<Searched> = all.map(of_structure).collect();
+        let of_structures = all.iter().map(|of| of.share).sum();
         let unstructured =
             unstructured((&self.objects, structured), &waited, &visited, |structure| is_looked_at(&structure));
-        searched.sort_by(|a, b| b.share.total_cmp(&a.share));
-        searched.retain(|of| of.share >= LEAST_SHARE);
+        let mut searched: Vec<(f64, &Searched)> = all.iter().map(|of| (weight(structured, of, &all), of)).collect();
+        searched.sort_by(|a, b| b.0.total_cmp(&a.0));
+        searched.retain(|(weight, _)| *weight >= LEAST_SHARE);
         searched.truncate(MOST_STRUCTURES);
+        let mut searched: Vec<Searched> = searched.into_iter().map(|(_, of)| of.clone()).collect();
+        searched.sort_by(|a, b| b.share.total_cmp(&a.share));
+        find_inlined(self.trace, (&self.objects, structured), &mut searched, &all)?;
         self.try_each(&mut searched, visits)?;
         self.confirm(&mut searched, &before)?;
         let (together, large_pages) = self.together(&searched)?;
@@ -378,8 +386,11 @@ impl<'a> Search<'a> {
         searched: &[Searched],
         as_it_is: &'s Relayout,
     ) -> impl Iterator<Item = (u32, Range<u64>)> + use<'s> {
-        let advised: BTreeSet<u32> =
-            searched.iter().filter(|of| of.advised().is_some()).map(|of| of.structure).collect();
+        let advised: BTreeSet<u32> = searched
+            .iter()
+            .filter(|of| of.advised().is_some() || of.held_in.is_some())
+            .map(|of| of.structure)
+            .collect();
         let objects = self.structured.objects.iter().zip(self.objects.iter().zip(&as_it_is.objects));
         objects.filter_map(move |(of, (object, placed))| {
             let structure = of.as_ref()?.structure;
@@ -459,6 +470,7 @@ impl<'a> Search<'a> {
         for of in searched.iter_mut() {
             let shape = &self.structured.structures[of.structure as usize];
             let of_it = candidates(shape, &visits[of.structure as usize], of.objects).and_then(|all| {
+                let all = with_inlined(all, (shape, &visits[of.structure as usize]), &of.inlined);
                 let has_any = !all.is_empty();
                 let asked: Vec<Candidate> = all.into_iter().filter(|of| (self.is_tried)(shape, of)).collect();
                 if has_any && asked.is_empty() { Err(Untouchable::NoneAsked) } else { Ok(asked) }
@@ -495,6 +507,7 @@ impl<'a> Search<'a> {
             let (found, ratios): (Vec<Candidate>, Vec<TimeRatio>) = tried.unzip();
             of.judge(found, &ratios);
         }
+        settle(searched);
         Ok(())
     }
 
@@ -508,7 +521,8 @@ impl<'a> Search<'a> {
     /// Replays what the program as it is was replayed on with each change that is to be advised alone. One that does not save enough so is not
     /// advised.
     fn confirm(&self, searched: &mut [Searched], before: &Taken) -> anyhow::Result<()> {
-        let of_change: Vec<usize> = (0..searched.len()).filter(|&of| searched[of].chosen.is_some()).collect();
+        let is_open = |of: &Searched| of.chosen.is_some() && of.confirmed.is_none();
+        let of_change: Vec<usize> = (0..searched.len()).filter(|&of| is_open(&searched[of])).collect();
         let mut each = Vec::with_capacity(of_change.len());
         for &of in &of_change {
             if let Some(tried) = searched[of].advised() {
@@ -522,7 +536,7 @@ impl<'a> Search<'a> {
                 searched[of].confirm(taken, before);
             }
         }
-        Ok(())
+        if release(searched) { self.confirm(searched, before) } else { Ok(()) }
     }
 
     /// All that is advised together; and the program as it is on large pages, and with that: none on a machine whose TLBs have no such pages.

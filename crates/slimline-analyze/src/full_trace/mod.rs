@@ -28,6 +28,7 @@ mod keyed;
 pub mod object_fields;
 pub mod object_structures;
 pub mod objects;
+pub mod owners;
 mod parts;
 mod plans;
 pub mod regions;

@@ -19,6 +19,7 @@ use super::heap::live_blocks::{Addresses, Block, BlockNumber, Born, Group, NO_GR
 use super::keyed::{Collected, Written};
 use super::object_fields::{Fields, ObjectFields, Pointed};
 use super::object_structures::{ObjectStructures, Structured};
+use super::owners::{Accessed, Owned, Owners};
 use super::plans::{Plans, plain_kind};
 use super::spots::{Column, Memory};
 use super::unseen::Unseen;
@@ -102,6 +103,8 @@ struct Found {
     fields: Option<ObjectFields>,
     /// None where nobody asked.
     structures: Option<ObjectStructures>,
+    /// None where nobody asked.
+    owners: Option<Owners>,
     /// By group: whether its blocks are static variables.
     is_static: Vec<bool>,
     /// The process whose batch it is, and by site what it accessed last there; and of other processes.
@@ -294,6 +297,13 @@ impl Accessing for Finding<'_> {
                 if self.found.fields.is_some() && is_object(key) {
                     self.found.take_in(memory, key, address, (id, site), own);
                 }
+                if let Found { owners: Some(owners), objects, .. } = &mut *self.found
+                    && is_object(key)
+                {
+                    let value = site.value.and(own.last().copied());
+                    let accessed = Accessed { thread, site: id, kind: access_kind, address, bytes: left, value };
+                    owners.access(memory.live, (key, &objects[key as usize]), accessed);
+                }
                 if let Some(values) = self.found.structures.as_mut().and_then(ObjectStructures::values)
                     && left == bytes
                 {
@@ -330,6 +340,13 @@ impl ObjectAccesses {
     /// The same, and which of their fields could be narrower, where the trace tells values; numbers of objects are other ones.
     pub fn with_values() -> Self {
         let found = Found { structures: Some(ObjectStructures::with_values()), ..Found::default() };
+        Self { plans: Plans::by_site(), found, ..Self::default() }
+    }
+
+    /// Also tells whose pointers objects of an earlier reading were found by ([`Self::into_owned`]); numbers of objects are other ones.
+    pub fn with_owners(owners: Owners) -> Self {
+        let structures = Some(ObjectStructures::default());
+        let found = Found { structures, owners: Some(owners), ..Found::default() };
         Self { plans: Plans::by_site(), found, ..Self::default() }
     }
 
@@ -376,6 +393,11 @@ impl ObjectAccesses {
     pub fn structured(&self, program: &Program) -> Structured {
         let structures = self.found.structures.as_ref();
         structures.map_or_else(Structured::default, |of| of.finish(program, &self.blocks, &self.found.objects))
+    }
+
+    /// By field that was asked for: whose pointers objects were found by.
+    pub fn into_owned(self) -> Vec<Owned> {
+        self.found.owners.map(Owners::finish).unwrap_or_default()
     }
 
     /// What no access was made of.

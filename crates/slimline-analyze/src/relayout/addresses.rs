@@ -10,12 +10,13 @@
 
 use std::collections::BTreeMap;
 
-use slimline_simulate::relaid::{MovedField, Part, PlacedObject, Relayout, StructureLayout};
+use slimline_simulate::relaid::{Holds, MovedField, Part, PlacedObject, Relayout, StructureLayout};
 
 use super::candidates::Candidate;
 use crate::full_trace::attributed::{address_space, own_address};
 use crate::full_trace::object_structures::{FieldShape, Filled, StructureShape, Structured};
 use crate::full_trace::objects::Object;
+use crate::full_trace::owners::Holder;
 use crate::object_layout::{ALIGNMENT, PLACE, block_spacing};
 
 /// Addresses that each part of each structure has for itself.
@@ -80,6 +81,15 @@ pub fn relayout(objects: &[Object], structured: &Structured, chosen: &Chosen<'_>
         }
         relayout.objects.push(PlacedObject { layout, structure, start, bases });
     }
+    for inlined in chosen.iter().filter_map(|candidate| candidate.as_ref()?.inlined.as_ref()) {
+        // Where it was alone there is nothing then.
+        let slots = &mut slots[inlined.field.owner as usize];
+        for (object, _) in &inlined.objects {
+            let Object { process, start, bytes, .. } = objects[*object as usize];
+            let slot = slots.entry((process, own_address(start))).or_default();
+            slot.end = slot.end.max(start.saturating_add(bytes));
+        }
+    }
     let mut region = 0;
     for (candidate, slots) in chosen.iter().zip(&slots) {
         let Some(candidate) = candidate else { continue };
@@ -106,6 +116,7 @@ pub fn relayout(objects: &[Object], structured: &Structured, chosen: &Chosen<'_>
             region += 1;
         }
     }
+    chosen.iter().flatten().for_each(|candidate| inline(&mut relayout, candidate));
     Ok(relayout)
 }
 
@@ -114,7 +125,7 @@ fn begin_of(region: u64) -> Result<u64, TooLarge> {
     (region < REGIONS).then_some(PLACE + region * REGION_BYTES + (37 * region + 1) * PAGE_BYTES).ok_or(TooLarge)
 }
 
-/// Addresses that objects of one structure begin at, one after the other.
+/// Addresses that objects of one structure begin at, one after the other; without objects: where there is nothing then.
 #[derive(Clone, Debug, Default)]
 struct Slot {
     elements: u64,
@@ -151,6 +162,18 @@ fn address_of(object: &Object) -> u64 {
     own_address(object.start) ^ address_space(object.process)
 }
 
+/// Objects that are in the place of pointers to them go to where these are.
+fn inline(relayout: &mut Relayout, candidate: &Candidate) {
+    let Some(inlined) = &candidate.inlined else { return };
+    let is_it = |field: &&MovedField| field.holds == Holds::Pointee;
+    let Some(within) = candidate.layout.fields().iter().find(is_it).map(|field| u64::from(field.to)) else { return };
+    let stride = u64::from(candidate.layout.parts()[0].bytes);
+    for (object, Holder { object: owner, index }) in &inlined.objects {
+        let at = relayout.bases[relayout.objects[*owner as usize].bases as usize] + index * stride + within;
+        relayout.bases[relayout.objects[*object as usize].bases as usize] = at;
+    }
+}
+
 fn place(
     relayout: &mut Relayout,
     candidate: &Candidate,
@@ -176,6 +199,9 @@ fn place(
         at = at.saturating_add(if gap > FAR { FAR + gap % FAR } else { gap });
         let of_slot = slot.end.saturating_sub(start);
         before = Some((process, slot.end.max(ended), block_spacing(of_slot) - of_slot));
+        if slot.objects.is_empty() {
+            continue;
+        }
         let is_pool = candidate.is_from_pool(part);
         let taken = if is_pool { bytes } else { block_spacing(bytes) };
         at = match (candidate.align, is_pool) {
@@ -198,11 +224,15 @@ fn place(
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::super::candidates::tests::structure;
-    use super::super::candidates::{Change, Objects, candidates};
+    use super::super::candidates::{Change, Objects, candidates, with_inlined};
+    use super::super::inlining::inlined;
     use super::super::visits::Visits;
     use super::*;
     use crate::full_trace::object_structures::ObjectStructure;
+    use crate::full_trace::owners::{Owned, OwningField};
 
     fn object(start: u64, bytes: u64) -> Object {
         Object { process: 0, start, bytes, sequence: 1, ordinal: 1, origin: 0, index: None }
@@ -262,6 +292,35 @@ mod tests {
         assert!((FAR..FAR * 3).contains(&at(2)), "{:#x}", at(2));
         assert_eq!(at(3) - at(2), 32);
         assert_eq!(relaid.objects[3].start, 0x7fff_0000_0040);
+    }
+
+    /// Two owners of 24 bytes in blocks of 32, each with a part of 40 in a block of 48 behind it; behind the first part are 16 bytes of something else.
+    #[test]
+    fn what_is_pointed_to_goes_to_its_owner() {
+        let (owner, part) = (structure(24, &[("key", 8), ("part", 8), ("next", 8)]), structure(40, &[("x", 40)]));
+        let of = |structure| Some(ObjectStructure { structure, filled: Filled::One, skipped: 0 });
+        let mut structured = Structured {
+            structures: vec![owner, part],
+            objects: vec![of(0), of(1), of(0), of(1), of(1)],
+            ..Structured::default()
+        };
+        structured.structures[0].fields[1].type_name = "struct part *".to_owned();
+        let objects =
+            [object(0x1000, 24), object(0x1020, 40), object(0x1060, 24), object(0x1080, 40), object(0x7000, 40)];
+        let field = OwningField { owner: 0, field: 1, offset: 8, pointee: 1 };
+        let holder = |object| Holder { object, index: 0 };
+        let owned = Owned { objects: vec![(1, holder(0)), (3, holder(2))], through: 2, ..Owned::default() };
+        let inlined = inlined(&structured, (field, owned), (2, 2)).unwrap();
+        let visits = Visits::of(&[(0b111, 1000)]);
+        let found = with_inlined(Vec::new(), (&structured.structures[0], &visits), &[Arc::new(inlined)]);
+        let at = |candidate| {
+            let relaid = relayout(&objects, &structured, &[Some(candidate), None]).unwrap();
+            [0, 1, 2, 3, 4].map(|of: usize| relaid.bases[relaid.objects[of].bases as usize])
+        };
+        // 56 bytes in a block of 64; the part that is nobody's stays.
+        let [first, second] = [PLACE + PAGE_BYTES, PLACE + PAGE_BYTES + 64 + 16];
+        assert_eq!(at(&found[0]), [first, first + 8, second, second + 8, 0x7000]);
+        assert_eq!(at(&found[1])[2..4], [first + 56 + 16, first + 56 + 16 + 8]);
     }
 
     /// x and y, of 100 elements of 8 and 4 bytes, as they are, and as one array of 16 bytes an element.

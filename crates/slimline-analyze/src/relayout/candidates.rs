@@ -3,9 +3,13 @@
 mod merging;
 mod retyping;
 
+use std::sync::Arc;
+
 use slimline_simulate::relaid::{MovedField, Part, StructureLayout};
 
 pub use self::retyping::Retyped;
+pub(super) use self::retyping::{bare, pointee};
+use super::inlining::Inlined;
 use super::visits::{MOST_FIELDS, Visits};
 use crate::advise::definition::plain_name;
 use crate::affinity::Affinity;
@@ -50,6 +54,8 @@ pub enum Change {
     Pool,
     /// Arrays become one, of structures.
     Merge,
+    /// What a field points to is in its place.
+    Inline,
     /// Fields that are hardly used go behind a pointer.
     HotCold,
     /// Fields have narrower types, which hold what they were seen to hold; with other changes they may have them, too.
@@ -74,6 +80,7 @@ impl Change {
             Self::Align => "align",
             Self::Pool => "pool",
             Self::Merge => "merge",
+            Self::Inline => "inline",
             Self::HotCold => "hot_cold_split",
             Self::Shrink => "shrink",
             Self::BitFields => "bit_fields",
@@ -100,6 +107,8 @@ pub struct Candidate {
     pub align: u64,
     /// Whether objects lie side by side.
     pub is_pool: bool,
+    /// What is in the place of a pointer to it.
+    pub inlined: Option<Arc<Inlined>>,
 }
 
 impl Candidate {
@@ -206,7 +215,7 @@ pub fn candidates(
     }
     let are_in_arrays = visits.in_arrays * 2 > visits.accesses;
     let elements = if are_in_arrays { visits.most_elements } else { objects.count };
-    let of = Of { structure, visits, types: Retyped::default() };
+    let of = Of { structure, visits, types: Retyped::default(), inlined: None };
     if let (true, [field]) = (structure.is_columns, structure.fields.as_slice()) {
         // One that stays as it is declared has no lines of its own.
         let apart = of.on_lines(field.hold == Hold::None);
@@ -264,6 +273,23 @@ pub fn candidates(
     Ok(found)
 }
 
+/// The same layouts, and those with what one of these fields points to in its place.
+pub fn with_inlined(
+    mut found: Vec<Candidate>,
+    (structure, visits): (&StructureShape, &Visits),
+    inlined: &[Arc<Inlined>],
+) -> Vec<Candidate> {
+    for one in inlined {
+        let of = Of { structure, visits, types: Retyped::default(), inlined: Some(one) };
+        found.push(of.inline(false));
+        if visits.in_arrays * 2 <= visits.accesses {
+            found.push(of.inline(true));
+        }
+    }
+    found.sort_by_key(|candidate| (candidate.is_combined(), candidate.change));
+    found
+}
+
 /// The first of each that are the same for a replay.
 fn distinct(found: Vec<Candidate>) -> Vec<Candidate> {
     let mut distinct: Vec<Candidate> = Vec::new();
@@ -294,7 +320,7 @@ impl Laid {
 
 /// The alignment of a field: it lies at a multiple of what its place and size are both multiples of. Bytes have none; vectors of more than 16
 /// bytes are told from structures by nothing.
-fn alignment(field: &FieldShape) -> u32 {
+pub(super) fn alignment(field: &FieldShape) -> u32 {
     const BYTES: [&str; 6] = ["char", "unsigned char", "signed char", "bool", "_Bool", "u8"];
     let element = field.type_name.trim_start_matches('[').split(['[', ';', ' ']).next().unwrap_or_default();
     let is_of_bytes = BYTES.contains(&element)
@@ -321,6 +347,8 @@ struct Of<'a> {
     visits: &'a Visits,
     /// Fields that have another type.
     types: Retyped,
+    /// What is in the place of a pointer to it.
+    inlined: Option<&'a Arc<Inlined>>,
 }
 
 impl Of<'_> {
@@ -434,7 +462,8 @@ impl Of<'_> {
             sizes.push(Part { bytes: stride.filter(|_| number == 0).unwrap_or(bytes), lanes });
         }
         let layout = StructureLayout::new(self.structure.bytes, moved, sizes, link_at);
-        Candidate { change, parts: in_order, types: self.types.clone(), layout, align: 0, is_pool: false }
+        let (types, inlined) = (self.types.clone(), self.inlined.cloned());
+        Candidate { change, parts: in_order, types, layout, align: 0, is_pool: false, inlined }
     }
 
     /// One structure with its fields in this order.
@@ -452,6 +481,16 @@ impl Of<'_> {
         let order = if self.types.is_none() { self.as_declared() } else { self.packed(order) };
         let change = self.types.change(Change::Pool);
         Candidate { is_pool: true, ..self.candidate(change, vec![order], 1, (None, false)) }
+    }
+
+    /// What is in the place of this field, if anything is.
+    fn inlined_at(&self, field: usize) -> Option<&Inlined> {
+        self.inlined.map(|inlined| &**inlined).filter(|inlined| inlined.field.field == field)
+    }
+
+    /// The structure as it is declared, with what a field points to in its place.
+    fn inline(&self, is_pool: bool) -> Candidate {
+        Candidate { is_pool, ..self.candidate(Change::Inline, vec![self.as_declared()], 1, (None, false)) }
     }
 
     /// Elements of a size of which lines hold a whole number, or that is one of lines.
@@ -509,6 +548,7 @@ impl Of<'_> {
 #[cfg(test)]
 pub(super) mod tests {
     use slimline_attribute::tables::Language;
+    use slimline_simulate::relaid::Holds;
 
     use super::super::visits::Fields;
     use super::*;
@@ -548,6 +588,31 @@ pub(super) mod tests {
     }
 
     pub(super) const MANY: Objects = Objects { count: 1000, otherwise: 0, apart: 0 };
+
+    /// An owner of 32 bytes whose first pointer is 40 bytes of a part.
+    pub(crate) fn with_part(are_in_arrays: bool) -> (StructureShape, Vec<Candidate>) {
+        let all = super::super::inlining::tests::structured(100);
+        let field = super::super::inlining::pointer_fields(&all, 0, |_| MANY)[0].unwrap();
+        let owned = super::super::inlining::tests::owned(95);
+        let inlined = super::super::inlining::inlined(&all, (field, owned), (100, 100)).unwrap();
+        let visits = visits(&[(0b11, 1000)], are_in_arrays);
+        let found = with_inlined(Vec::new(), (&all.structures[0], &visits), &[Arc::new(inlined)]);
+        (all.structures[0].clone(), found)
+    }
+
+    #[test]
+    fn what_is_pointed_to_goes_to_its_pointer_s_place() {
+        let (_, found) = with_part(true);
+        let [inline] = found.as_slice() else { panic!("{found:?}") };
+        assert_eq!((inline.change, inline.is_pool, inline.is_combined()), (Change::Inline, false, false));
+        let places: Vec<_> = inline.layout.fields().iter().map(|of| (of.from, of.to, of.to_bytes, of.holds)).collect();
+        let pointer = |from, to| (from, to, 8, Holds::Pointer);
+        let expected = [(0, 0, 8, Holds::Numbers), (8, 8, 40, Holds::Pointee), pointer(16, 48), pointer(24, 56)];
+        assert_eq!(places, expected);
+        assert_eq!(inline.layout.parts(), [Part { bytes: 64, lanes: 1 }]);
+        let nodes = with_part(false).1;
+        assert_eq!(nodes.iter().map(|of| of.is_pool).collect::<Vec<_>>(), [false, true]);
+    }
 
     fn of_change(candidates: &[Candidate], change: Change) -> Vec<&Candidate> {
         candidates.iter().filter(|candidate| candidate.change == change).collect()

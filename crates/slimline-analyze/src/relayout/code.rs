@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use slimline_attribute::tables::Language;
 
-use super::candidates::{Candidate, Change, is_linked};
+use super::candidates::{Candidate, Change, is_linked, pointee};
 use crate::advise::definition::{Form, plain_name};
 use crate::full_trace::held_values::{Narrower, Number};
 use crate::full_trace::object_structures::{FieldShape, Hold, StructureShape};
@@ -29,7 +29,13 @@ pub fn definitions(structure: &StructureShape, candidate: &Candidate) -> String 
             }
             form.structure(&mut code, &line_name(structure), &lines(&candidate.parts[0]), None);
         }
-        Change::Reorder | Change::Pool | Change::Align | Change::Shrink | Change::BitFields | Change::Indexes => {
+        Change::Reorder
+        | Change::Pool
+        | Change::Align
+        | Change::Inline
+        | Change::Shrink
+        | Change::BitFields
+        | Change::Indexes => {
             // Else the compiler orders fields as it likes.
             let is_ordered = !candidate.parts[0].is_sorted();
             let attribute = match (candidate.change == Change::Align, is_ordered) {
@@ -126,6 +132,27 @@ fn line_name(structure: &StructureShape) -> String {
     format!("{}_line", field_name(&structure.fields[0]))
 }
 
+/// What is to be done where a pointer becomes what it points to.
+fn inlining(structure: &StructureShape, candidate: &Candidate, name: &str, is_rust: bool) -> String {
+    let Some(inlined) = &candidate.inlined else { return String::new() };
+    let field = field_name(&structure.fields[inlined.field.field]);
+    let pool = if candidate.is_pool { format!("; {name} from a pool or arena (docs/tidy.md)") } else { String::new() };
+    let ownership = &inlined.ownership;
+    let without = match ownership.elements.saturating_sub(ownership.leading) {
+        0 => String::new(),
+        _ if is_rust => "; an Option where there may be none".to_owned(),
+        _ => "; where it may be NULL, a flag that says so".to_owned(),
+    };
+    match is_rust {
+        true => format!(
+            "node.{field}.x stays as it is, *node.{field} becomes node.{field}, Box::new(…) what is in it{without}{pool}"
+        ),
+        false => format!(
+            "node->{field}->x becomes node->{field}.x, a pointer to it &node->{field}; it is neither allocated nor freed by itself{without}; its own definition comes first{pool}"
+        ),
+    }
+}
+
 /// Writes a comment in lines of not too many columns.
 fn comment(code: &mut String, text: &str) {
     const COLUMNS: usize = 90;
@@ -177,6 +204,10 @@ fn line(form: Form, structure: &StructureShape, candidate: &Candidate, number: u
             _ => format!("{own}[{lanes}]"),
         };
         return Some(form.field(&own, &field_name(field)) + " // an index, 0: none");
+    }
+    let is_inlined = candidate.inlined.as_ref().is_some_and(|inlined| inlined.field.field == number);
+    if let Some(held) = pointee(&field.type_name).filter(|_| is_inlined) {
+        return Some(form.field(held, &field_name(field)) + " // it, not a pointer to it");
     }
     let is_known = !field.is_shared && field.hold == Hold::None;
     if !is_known || lanes > 1 && field.type_name.contains("(*") {
@@ -276,6 +307,7 @@ fn usage(structure: &StructureShape, candidate: &Candidate, name: &str) -> Strin
         Change::Pool => format!(
             "get them from a pool or arena: chunks of many {name}, handed out one behind the other (docs/tidy.md)"
         ),
+        Change::Inline => inlining(structure, candidate, name, is_rust),
         Change::HotCold if is_rust => {
             let pool = if candidate.is_pool {
                 ", both parts from pools of their own: in the place of a Box an index or a reference"
@@ -327,7 +359,7 @@ fn usage(structure: &StructureShape, candidate: &Candidate, name: &str) -> Strin
 
 #[cfg(test)]
 mod tests {
-    use super::super::candidates::tests::structure;
+    use super::super::candidates::tests::{structure, with_part};
     use super::super::candidates::{Objects, Retyped, candidates};
     use super::super::visits::Visits;
     use super::*;
@@ -363,6 +395,25 @@ mod tests {
         );
         assert!(first(&all, Change::Align).contains("_Alignas(64) on its first member"));
         assert!(first(&all, Change::Pool).contains("chunks of many node, handed out one behind the other"));
+    }
+
+    #[test]
+    fn what_is_held_by_value_has_its_own_type() {
+        let (shape, found) = with_part(true);
+        assert_eq!(
+            definitions(&shape, &found[0]),
+            "struct owner {\n    long key;\n    struct part part; // it, not a pointer to it\n    const struct part *other;\n    \
+             struct owner *up;\n};\n\
+             // node->part->x becomes node->part.x, a pointer to it &node->part; it is neither\n\
+             // allocated nor freed by itself; where it may be NULL, a flag that says so; its own\n\
+             // definition comes first\n"
+        );
+        let (mut shape, found) = with_part(false);
+        shape.language = Language::Rust;
+        shape.fields[1].type_name = "alloc::boxed::Box<part::Part, alloc::alloc::Global>".to_owned();
+        let code = definitions(&shape, &found[1]);
+        assert!(code.contains("    part: part::Part, // it, not a pointer to it\n"), "{code}");
+        assert!(code.contains("an Option where there may be none; owner from a pool or arena"), "{code}");
     }
 
     /// Two truths, one number of three bits with a sign, and one of one.

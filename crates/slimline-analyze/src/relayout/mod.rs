@@ -9,6 +9,7 @@ pub mod allocating;
 pub mod candidates;
 mod code;
 pub mod columns;
+pub mod inlining;
 pub mod loops;
 pub mod prefetching;
 pub mod search;

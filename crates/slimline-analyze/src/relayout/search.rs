@@ -1,6 +1,9 @@
 //! What was tried of a structure, and what came of it.
 
+use std::sync::Arc;
+
 use super::candidates::{Candidate, Objects, Untouchable};
+use super::inlining::{Inlined, Refused};
 use super::{Taken, TimeRatio, WORTH_IT, best};
 
 /// Part of the time by which a layout may be behind half of what the best one saves, and gains by other types of its fields what others do not.
@@ -44,6 +47,12 @@ pub struct Searched {
     pub accesses: u64,
     /// Its objects.
     pub objects: Objects,
+    /// What could be in the place of pointers to it.
+    pub inlined: Vec<Arc<Inlined>>,
+    /// And what can't be, of what its pointers lead to.
+    pub not_inlined: Vec<Refused>,
+    /// The structure in whose elements its objects are, as is advised for that one.
+    pub held_in: Option<u32>,
     /// Why nothing is tried.
     pub untouchable: Option<Untouchable>,
     /// What was tried, simplest first.
@@ -78,9 +87,52 @@ impl Searched {
     }
 }
 
+/// Leaves of what is advised what goes together: a structure that is held in another one's elements stays as it is otherwise. Who saves most comes first.
+pub fn settle(searched: &mut [Searched]) {
+    let saved = |of: &Searched| of.advised().map_or(0.0, |tried| tried.ratio.saved());
+    let mut order: Vec<usize> = (0..searched.len()).collect();
+    order.sort_by(|a, b| saved(&searched[*b]).total_cmp(&saved(&searched[*a])));
+    // Structures that are laid out anew, and the one in which they are then.
+    let mut taken: Vec<(u32, u32)> = Vec::new();
+    for at in order {
+        let of = &mut searched[at];
+        let holder = |structure: u32| taken.iter().find(|(taken, _)| *taken == structure).map(|(_, holder)| *holder);
+        let pointee = |tried: &Tried| tried.candidate.inlined.as_ref().map(|inlined| inlined.field.pointee);
+        of.held_in = holder(of.structure);
+        if of.held_in.is_some() {
+            of.chosen = None;
+        } else if of.advised().and_then(pointee).and_then(holder).is_some() {
+            let free: Vec<usize> =
+                (0..of.tried.len()).filter(|&tried| pointee(&of.tried[tried]).and_then(holder).is_none()).collect();
+            let ratios: Vec<TimeRatio> = free.iter().map(|&tried| of.tried[tried].ratio).collect();
+            of.chosen = best(&ratios).map(|best| free[best]);
+        }
+        if let Some(advised) = of.advised() {
+            taken.push((of.structure, of.structure));
+            taken.extend(pointee(advised).map(|pointee| (pointee, of.structure)));
+        }
+    }
+}
+
+/// Lets those choose for themselves that would be held in elements of a structure of which that is not advised after all. Whether there are any.
+pub fn release(searched: &mut [Searched]) -> bool {
+    let advised: Vec<u32> = searched.iter().filter(|of| of.chosen.is_some()).map(|of| of.structure).collect();
+    let is_free = |of: &&mut Searched| of.held_in.is_some_and(|holder| !advised.contains(&holder));
+    let mut any = false;
+    for of in searched.iter_mut().filter(is_free) {
+        of.held_in = None;
+        // What others are held in is settled.
+        let own: Vec<usize> =
+            (0..of.tried.len()).filter(|&tried| of.tried[tried].candidate.inlined.is_none()).collect();
+        of.chosen = best(&own.iter().map(|&tried| of.tried[tried].ratio).collect::<Vec<_>>()).map(|best| own[best]);
+        any |= of.chosen.is_some();
+    }
+    any
+}
+
 #[cfg(test)]
 mod tests {
-    use super::super::candidates::tests::structure;
+    use super::super::candidates::tests::{structure, with_part};
     use super::super::candidates::{Change, candidates};
     use super::super::visits::Visits;
     use super::*;
@@ -118,6 +170,57 @@ mod tests {
         assert!(is_worth_trying(heap, [-0.04, -0.2]) && !is_worth_trying(pool, [-0.04, -0.2]));
     }
 
+    /// An owner (structure 0) whose parts (structure 1) could be in it, and these, which could be smaller themselves; by what the three layouts save.
+    fn searched([reordered, inline, smaller]: [f64; 3]) -> [Searched; 2] {
+        let objects = Objects { count: 100, otherwise: 0, apart: 0 };
+        let ratio = |saved: f64| TimeRatio { low: 0.0, expected: 1.0 - saved, high: 1.0 };
+        let of = |structure, tried: &[(&Candidate, f64)]| {
+            let mut of = Searched {
+                structure,
+                share: 0.5,
+                accesses: 100,
+                objects,
+                inlined: Vec::new(),
+                not_inlined: Vec::new(),
+                held_in: None,
+                untouchable: None,
+                tried: Vec::new(),
+                chosen: None,
+                confirmed: None,
+            };
+            let ratios: Vec<TimeRatio> = tried.iter().map(|(_, saved)| ratio(*saved)).collect();
+            of.judge(tried.iter().map(|(of, _)| (*of).clone()).collect(), &ratios);
+            of
+        };
+        let (_, found) = with_part(true);
+        let plain = Candidate { inlined: None, change: Change::Reorder, ..found[0].clone() };
+        [of(0, &[(&plain, reordered), (&found[0], inline)]), of(1, &[(&plain, smaller)])]
+    }
+
+    #[test]
+    fn what_is_held_in_another_structure_is_not_laid_out_by_itself() {
+        let chosen = |of: &[Searched]| [0, 1].map(|at: usize| of[at].chosen);
+        let mut of = searched([0.1, 0.5, 0.4]);
+        settle(&mut of);
+        assert_eq!((chosen(&of), of[1].held_in), ([Some(1), None], Some(0)));
+        // It is not advised after all.
+        of[0].chosen = None;
+        assert!(release(&mut of));
+        assert_eq!((chosen(&of), of[1].held_in), ([None, Some(0)], None));
+        assert!(!release(&mut of));
+        // Who saves more by itself stays where it is.
+        let mut of = searched([0.1, 0.4, 0.5]);
+        settle(&mut of);
+        assert_eq!((chosen(&of), of[1].held_in), ([Some(0), Some(0)], None));
+        let mut of = searched([0.0, 0.4, 0.5]);
+        settle(&mut of);
+        assert_eq!(chosen(&of), [None, Some(0)]);
+        // Both are advised where they are not in each other's way.
+        let mut of = searched([0.5, 0.51, 0.1]);
+        settle(&mut of);
+        assert_eq!((chosen(&of), of[1].held_in), ([Some(0), Some(0)], None));
+    }
+
     #[test]
     fn what_all_of_the_program_does_not_confirm_is_not_advised() {
         let objects = Objects { count: 100, otherwise: 0, apart: 0 };
@@ -126,6 +229,9 @@ mod tests {
             share: 0.5,
             accesses: 100,
             objects,
+            inlined: Vec::new(),
+            not_inlined: Vec::new(),
+            held_in: None,
             untouchable: None,
             tried: Vec::new(),
             chosen: None,

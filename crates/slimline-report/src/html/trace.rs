@@ -198,6 +198,7 @@ mod tests {
     use crate::relayout::Caution;
     use crate::simulation::UseRow;
     use crate::text::a_run;
+    use crate::text::relayout::inlining::tests::two_with_pointers;
     use crate::text::relayout::loops::tests::two_loops;
     use crate::text::relayout::prefetches::tests::two_loads;
     use crate::text::relayout::tests::two_structures;
@@ -273,6 +274,18 @@ mod tests {
         let row = "<th scope=\"row\">split (advised)</th><td class=\"number\" data-exact=\"0.625\">−37.5 %</td>";
         assert!(advice.contains(row), "{advice}");
         assert!(advice.contains("<h4>struct one</h4> <span class=\"share\">12.5 %</span>"), "{advice}");
+    }
+
+    #[test]
+    fn owners_of_what_is_held_by_value_are_told() {
+        let page = page(&a_run::trace(), &[Finding::Advice(&two_with_pointers())]);
+        let advice = part(&page, "advice");
+        assert!(advice.contains("990 are found by the x of one struct body each"), "{advice}");
+        assert!(advice.contains("<h4>Lines that load or store the pointer</h4>"), "{advice}");
+        assert!(
+            advice.contains("<p>struct one.x: struct part stays behind it: 7 of 1000 objects are shared.</p>"),
+            "{advice}"
+        );
     }
 
     #[test]

@@ -23,7 +23,7 @@ pub struct Caution {
 
 impl Caution {
     /// Of no line.
-    fn of(what: &str) -> Self {
+    pub(super) fn of(what: &str) -> Self {
         Self { what: what.to_owned(), at: Vec::new() }
     }
 

@@ -48,6 +48,12 @@ pub(super) fn title(shape: &StructureShape, candidate: &Candidate) -> String {
             let (merged, bytes) = (merged.join(" "), bytes.join(" and "));
             format!("Make {one} of structures of the arrays {merged}: {bytes} bytes an element")
         }
+        Change::Inline => {
+            let held = candidate.inlined.as_ref().map(|inlined| &shape.fields[inlined.field.field]);
+            let (field, of_it) = held.map(|field| (field.name.as_str(), field.type_name.as_str())).unwrap_or_default();
+            let pool = if candidate.is_pool { ", and allocate it from a pool" } else { "" };
+            format!("Hold {field} of {name} by value, in the place of {of_it}{pool}: {bytes} bytes {instead}")
+        }
         Change::HotCold => {
             let cold = candidate.parts.get(1).map(part).unwrap_or_default();
             let pool = if candidate.is_pool { ", and allocate both parts from pools" } else { "" };

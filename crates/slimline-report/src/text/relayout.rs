@@ -1,5 +1,6 @@
 //! Layouts and orders of loops that were tried on a trace, as text.
 
+pub(crate) mod inlining;
 pub(crate) mod loops;
 pub(crate) mod memory_nodes;
 pub(crate) mod prefetches;
@@ -70,7 +71,8 @@ pub fn relayout(out: &mut impl Write, report: &RelayoutReport, here: &Path) -> f
         }
     }
     let unnamed = unnamed(report, |at| seen_from(here, at));
-    let has_others = !others.is_empty() || !other_loops.is_empty() || !other_loads.is_empty();
+    let has_pointers = report.structures.iter().any(|of| !of.not_inlined.is_empty());
+    let has_others = has_pointers || !others.is_empty() || !other_loops.is_empty() || !other_loads.is_empty();
     if has_others || report.prefetches.chase.is_some() || !unnamed.is_empty() {
         heading(out, "LEAVE ALONE")?;
     }
@@ -78,6 +80,9 @@ pub fn relayout(out: &mut impl Write, report: &RelayoutReport, here: &Path) -> f
         let reason = of.reason.as_deref().unwrap_or_default();
         let line = format!("{} ({} of the time): {}.", plain(&of.name), percent(of.share), plain(reason));
         fold(out, &line, 2, 4)?;
+    }
+    for (of, row) in report.structures.iter().flat_map(|of| of.not_inlined.iter().map(move |row| (of, row))) {
+        fold(out, &inlining::left_alone(of, row), 2, 4)?;
     }
     for of in other_loops {
         fold(out, &loops::left_alone(of, here), 2, 4)?;
@@ -276,6 +281,9 @@ fn one(out: &mut impl Write, (of, advice): (&StructureRow, &AdvisedRow), is_all:
         patterns.join(", ")
     );
     fold(out, &why, 2, 2)?;
+    if let Some(inlined) = &advice.inlined {
+        fold(out, &inlining::owned(of, inlined, here), 2, 4)?;
+    }
     fold(out, &predicted(&advice.predicted, is_all), 2, 2)?;
     for caution in &advice.cautions {
         fold(out, &format!("Mind that {}.", plain(&caution.seen_from(here))), 2, 2)?;
@@ -293,9 +301,14 @@ fn one(out: &mut impl Write, (of, advice): (&StructureRow, &AdvisedRow), is_all:
         if more > 0 {
             lines += &format!(" and {} more", count(more as u64));
         }
-        fold(out, &format!("Lines that touch fields that move: {lines}"), 2, 2)?;
+        fold(out, &format!("{}: {lines}", touched(advice)), 2, 2)?;
     }
     Ok(())
+}
+
+/// What the lines are that [`AdvisedRow::touched_lines`] names.
+pub(crate) const fn touched(advice: &AdvisedRow) -> &'static str {
+    if advice.inlined.is_some() { "Lines that load or store the pointer" } else { "Lines that touch fields that move" }
 }
 
 /// Its name, and objects of it.
@@ -421,6 +434,7 @@ pub(crate) mod tests {
             ],
             affinity: vec![Affinity { a: 0, b: 8, value: 0.25 }],
             advice: None,
+            not_inlined: Vec::new(),
             reason: Some("it has a single field".to_owned()),
             tried: Vec::new(),
         }
@@ -447,6 +461,7 @@ pub(crate) mod tests {
             cautions: vec![Caution { what: "its size is relied on".to_owned(), at: vec!["/src/sky.c:7".to_owned()] }],
             layouts: [0, 8].map(alone).to_vec(),
             code: "struct body_x {\n    double x;\n};\n".to_owned(),
+            inlined: None,
             touched_lines: (1..15).map(|line| format!("/src/sky.c:{line}")).collect(),
         };
         let hot_cold = tried("hot_cold_split", [&["x"], &["y"]], 1.25);
@@ -494,7 +509,7 @@ pub(crate) mod tests {
         report(vec![advised("struct body", 0.5), structure("struct one", 0.125)], Some(predicted_row(0.6)))
     }
 
-    fn text(report: &RelayoutReport) -> String {
+    pub(super) fn text(report: &RelayoutReport) -> String {
         let mut out = String::new();
         relayout(&mut out, report, Path::new("/src/moon")).unwrap();
         a_run::unstyled(&out)

@@ -2,6 +2,7 @@
 
 mod advise;
 mod advise_arrays;
+mod advise_inlined;
 mod advise_loops;
 mod advise_nodes;
 mod advise_prefetches;

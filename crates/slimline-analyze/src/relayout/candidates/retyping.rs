@@ -61,7 +61,7 @@ impl Retyped {
 }
 
 /// What one pointer to a structure points to, as its type is spelled; none of what is no pointer, or counts who has it, or owns an array.
-fn pointee(type_name: &str) -> Option<&str> {
+pub(in crate::relayout) fn pointee(type_name: &str) -> Option<&str> {
     let name = type_name.trim();
     let inside = |prefix: &str| name.strip_prefix(prefix).and_then(|rest| rest.strip_suffix('>'));
     if let Some(some) = ["core::option::Option<", "Option<"].into_iter().find_map(inside) {
@@ -78,7 +78,7 @@ fn pointee(type_name: &str) -> Option<&str> {
 }
 
 /// A type's name without the words that go before it.
-fn bare(name: &str) -> &str {
+pub(in crate::relayout) fn bare(name: &str) -> &str {
     let name = name.strip_prefix("const ").unwrap_or(name);
     name.strip_prefix("struct ").or_else(|| name.strip_prefix("class ")).unwrap_or(name)
 }
@@ -93,7 +93,7 @@ pub(super) fn points_to_its_own(structure: &StructureShape, field: &FieldShape) 
 
 impl Of<'_> {
     fn with(&self, types: Retyped) -> Of<'_> {
-        Of { structure: self.structure, visits: self.visits, types }
+        Of { types, ..*self }
     }
 
     /// The same layout with other types: narrower ones, bits of bytes with narrower ones, and where elements have numbers (`are_numbered`) indexes
@@ -179,6 +179,9 @@ impl Of<'_> {
         if self.types.indexed.contains(&field) {
             return (INDEX_BYTES, INDEX_BYTES);
         }
+        if let Some(inlined) = self.inlined_at(field) {
+            return (inlined.bytes, inlined.align);
+        }
         match of.narrower.filter(|_| self.types.narrowed.contains(&field)) {
             Some(narrower) => (narrower.bytes, narrower.bytes),
             None => (of.bytes, alignment(of)),
@@ -210,6 +213,8 @@ impl Of<'_> {
             Holds::Bits
         } else if self.types.indexed.contains(&field) {
             Holds::Index
+        } else if self.inlined_at(field).is_some() {
+            Holds::Pointee
         } else {
             self.fields()[field].holds()
         }
@@ -400,7 +405,7 @@ mod tests {
             let visits = visits(&[(1, 1)], true);
             let all: Vec<usize> = (0..bits.len()).collect();
             let types = Retyped { packed: all.clone(), ..Retyped::default() };
-            let bytes = Of { structure: &shape, visits: &visits, types }.bytes_of_bits(&all);
+            let bytes = Of { structure: &shape, visits: &visits, types, inlined: None }.bytes_of_bits(&all);
             let mut at = 0;
             for (number, byte) in bytes.iter().enumerate() {
                 for &field in byte {

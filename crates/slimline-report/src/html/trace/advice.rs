@@ -18,9 +18,10 @@ use crate::relayout::{
 use crate::structure_map::{Block, Map, What};
 use crate::text::gain;
 use crate::text::number::{percent, plural};
+use crate::text::relayout::inlining;
 use crate::text::relayout::prefetches::chase;
 use crate::text::relayout::{
-    NOTHING, fits, large_pages, layout_words, memory_nodes, method, ratio, replayed, unnamed, what_it_is,
+    NOTHING, fits, large_pages, layout_words, memory_nodes, method, ratio, replayed, touched, unnamed, what_it_is,
 };
 use crate::view::{Interval, NewLayout};
 
@@ -149,6 +150,9 @@ fn card(
         "<p>{}</p>",
         Escaped(&format!("{}. {} of the time.", what_it_is(of, of.allocated_at.as_deref()), percent(of.share)))
     )?;
+    if let Some(inlined) = &advice.inlined {
+        writeln!(out, "<p>{}</p>", Escaped(&inlining::owned(of, inlined, Path::new(""))))?;
+    }
     for caution in &advice.cautions {
         writeln!(out, "<p class=\"missing\">Mind that {}.</p>", Escaped(&caution.seen_from(Path::new(""))))?;
     }
@@ -161,7 +165,7 @@ fn card(
     page::code(out, &format!("New definitions of {}", of.name), &advice.code)?;
     if !advice.touched_lines.is_empty() {
         let lines: Vec<String> = advice.touched_lines.iter().map(|at| format!("<li>{}</li>", Escaped(at))).collect();
-        writeln!(out, "<h4>Lines that touch fields that move</h4>\n<ul class=\"pairs\">{}</ul>", lines.concat())?;
+        writeln!(out, "<h4>{}</h4>\n<ul class=\"pairs\">{}</ul>", touched(advice), lines.concat())?;
     }
     writeln!(out, "</article>")
 }
@@ -319,7 +323,9 @@ fn left_alone(out: &mut impl Write, report: &RelayoutReport) -> fmt::Result {
     let other_loops: Vec<&LoopRow> = report.loops.iter().filter(|of| of.advice.is_none()).collect();
     let other_loads: Vec<&PrefetchRow> = report.prefetches.loads.iter().filter(|of| of.advice.is_none()).collect();
     let unnamed = unnamed(report, str::to_owned);
-    let has_others = !others.is_empty() || !other_loops.is_empty() || !other_loads.is_empty();
+    let pointers = report.structures.iter().flat_map(|of| of.not_inlined.iter().map(move |row| (of, row)));
+    let has_others =
+        pointers.clone().next().is_some() || !others.is_empty() || !other_loops.is_empty() || !other_loads.is_empty();
     if !has_others && report.prefetches.chase.is_none() && unnamed.is_empty() {
         return Ok(());
     }
@@ -337,6 +343,9 @@ fn left_alone(out: &mut impl Write, report: &RelayoutReport) -> fmt::Result {
         patterns(out, of)?;
         tried(out, of, None)?;
         writeln!(out, "</div>\n</details>")?;
+    }
+    for (of, row) in pointers {
+        writeln!(out, "<p>{}</p>", Escaped(&inlining::left_alone(of, row)))?;
     }
     other_loops.into_iter().try_for_each(|of| loops::left_alone(out, of))?;
     other_loads.into_iter().try_for_each(|of| prefetches::left_alone(out, of))?;

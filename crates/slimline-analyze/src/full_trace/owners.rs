@@ -1,0 +1,437 @@
+//! Whose pointers objects are found by.
+//!
+//! Site tables tell which load an address is computed of (`LoadedAddress`): of `p->c->x` that of `p->c`, so the element that a thread loaded
+//! that pointer of last is the one whose object it accesses. Where the trace tells values, what a pointer holds says so by itself. All else
+//! that accesses the object may come through that pointer, too: it does if its element's pointer is one of those that the thread was at last.
+//!
+//! ```text
+//!   load p[3].c            element 3 is at the object …
+//!   load c->x, of that     … that this is to: it is its owner
+//!   load q->c, c->y        another element's: it has several
+//! ```
+
+use rustc_hash::FxHashMap;
+use slimline_trace::stream::decode::{Program, SiteId};
+use slimline_trace::stream::sites::SiteKind;
+
+use super::heap::live_blocks::LiveBlocks;
+use super::object_structures::{Filled, ObjectStructure, Structured};
+use super::objects::Object;
+
+/// Pointers of a field that a thread is at, at a time.
+const OPEN: usize = 4;
+/// Size of a pointer.
+const POINTER_BYTES: u64 = 8;
+/// Nothing is known of an object of another reading.
+const UNKNOWN: u32 = u32::MAX;
+
+/// A field that holds pointers to objects of another structure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OwningField {
+    /// The structure that it is of.
+    pub owner: u32,
+    /// Which of its fields.
+    pub field: usize,
+    /// From the structure's beginning.
+    pub offset: u32,
+    /// The structure of what it points to.
+    pub pointee: u32,
+}
+
+/// An element of an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Holder {
+    /// The object, by its number in the earlier reading.
+    pub object: u32,
+    /// Which of its elements.
+    pub index: u64,
+}
+
+/// Whose pointers of one field objects were found by.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Owned {
+    /// Objects that one element's pointer leads to, and no other one's, in their order.
+    pub objects: Vec<(u32, Holder)>,
+    /// How many objects several elements' pointers lead to.
+    pub shared: u64,
+    /// How many were accessed after their element's pointer led to another one, or the element was freed.
+    pub outlived: u64,
+    /// Accesses to objects of the structure that come through the field …
+    pub through: u64,
+    /// … and those that do not; what stores to an object before it is known whose it is, is neither.
+    pub otherwise: u64,
+}
+
+/// An access.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Accessed {
+    pub(super) thread: u32,
+    pub(super) site: SiteId,
+    pub(super) kind: SiteKind,
+    pub(super) address: u64,
+    pub(super) bytes: u64,
+    /// What it loaded or stored, where that is told.
+    pub(super) value: Option<u64>,
+}
+
+/// Whose an object is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Owner {
+    #[default]
+    Unknown,
+    One {
+        holder: Holder,
+        is_outlived: bool,
+    },
+    Several,
+}
+
+/// One field.
+#[derive(Debug)]
+struct OfField {
+    field: OwningField,
+    owners: FxHashMap<u32, Owner>,
+    /// What each element's pointer was seen to lead to last.
+    leads_to: FxHashMap<Holder, u32>,
+    /// By thread: elements whose pointers it loaded or stored last, and where the next one goes.
+    open: Vec<([Option<Holder>; OPEN], usize)>,
+    through: u64,
+    otherwise: u64,
+}
+
+/// An object of the earlier reading, as far as pointers matter.
+#[derive(Clone, Copy, Debug)]
+struct Known {
+    start: u64,
+    process: u32,
+    sequence: u32,
+    structure: Option<ObjectStructure>,
+    /// Size of its elements.
+    element_bytes: u64,
+}
+
+/// Takes in accesses to objects of an earlier reading.
+#[derive(Debug)]
+pub struct Owners {
+    fields: Vec<OfField>,
+    known: Vec<Known>,
+    /// By process, start and sequence.
+    numbers: FxHashMap<(u32, u64, u32), u32>,
+    /// By number in this reading.
+    own: Vec<u32>,
+    /// Loads that sites' addresses are computed of in the same step of a loop.
+    loads: FxHashMap<SiteId, Vec<SiteId>>,
+    /// By thread and site: the field that it loaded last, and of which element.
+    last: FxHashMap<(u32, SiteId), (usize, Holder)>,
+}
+
+impl Owners {
+    /// Of these fields, of objects that an earlier reading found.
+    pub fn new(program: &Program, (objects, structured): (&[Object], &Structured), fields: &[OwningField]) -> Self {
+        let known = |(object, structure): (&Object, &Option<ObjectStructure>)| Known {
+            start: object.start,
+            process: object.process,
+            sequence: object.sequence,
+            structure: structure.filter(|of| matches!(of.filled, Filled::One | Filled::Array)),
+            element_bytes: structure.map_or(1, |of| structured.structures[of.structure as usize].bytes.max(1)).into(),
+        };
+        let known: Vec<Known> = objects.iter().zip(&structured.objects).map(known).collect();
+        let numbers = (0..).zip(&known).map(|(number, of)| ((of.process, of.start, of.sequence), number)).collect();
+        let of_field = |&field: &OwningField| OfField {
+            field,
+            owners: FxHashMap::default(),
+            leads_to: FxHashMap::default(),
+            open: Vec::new(),
+            through: 0,
+            otherwise: 0,
+        };
+        let loaded = program.addresses().iter().filter(|address| !address.is_carried && !address.loads.is_empty());
+        Self {
+            fields: fields.iter().map(of_field).collect(),
+            known,
+            numbers,
+            own: Vec::new(),
+            loads: loaded.map(|address| (address.site, address.loads.clone())).collect(),
+            last: FxHashMap::default(),
+        }
+    }
+
+    /// An access to an object that this reading has under this number.
+    pub(super) fn access(&mut self, live: &mut LiveBlocks, (own, object): (u32, &Object), accessed: Accessed) {
+        let number = self.number(own, object);
+        if number == UNKNOWN {
+            return;
+        }
+        let of = self.known[number as usize];
+        let Some(ObjectStructure { structure, skipped, .. }) = of.structure else { return };
+        let delta = accessed.address.checked_sub(of.start + u64::from(skipped));
+        for at in 0..self.fields.len() {
+            let field = self.fields[at].field;
+            if field.owner == structure
+                && let Some(delta) = delta
+                && delta % of.element_bytes == u64::from(field.offset)
+                && accessed.bytes == POINTER_BYTES
+            {
+                let holder = Holder { object: number, index: delta / of.element_bytes };
+                self.pointer(live, (at, of.process, holder), accessed);
+            }
+            if field.pointee == structure {
+                self.pointee(live, (at, number), accessed);
+            }
+        }
+    }
+
+    /// The earlier reading's number of an object.
+    fn number(&mut self, own: u32, object: &Object) -> u32 {
+        let own = own as usize;
+        if self.own.len() <= own {
+            self.own.resize(own + 1, UNKNOWN);
+        }
+        if self.own[own] == UNKNOWN {
+            let known = self.numbers.get(&(object.process, object.start, object.sequence));
+            self.own[own] = known.copied().unwrap_or(UNKNOWN);
+        }
+        self.own[own]
+    }
+
+    /// An element's pointer is loaded or stored.
+    fn pointer(&mut self, live: &mut LiveBlocks, (at, process, holder): (usize, u32, Holder), accessed: Accessed) {
+        let of_field = &mut self.fields[at];
+        of_field.open(accessed.thread, holder);
+        if accessed.kind == SiteKind::Load {
+            self.last.insert((accessed.thread, accessed.site), (at, holder));
+        }
+        let Some(value) = accessed.value.filter(|value| *value != 0) else { return };
+        let block = live.find(value);
+        let key = (process, live.block(block).start, live.born(block).sequence);
+        let Some(&pointee) = self.numbers.get(&key) else { return };
+        if self.known[pointee as usize].structure.is_some_and(|of| of.structure == of_field.field.pointee) {
+            self.leads_to(live, (at, holder), pointee);
+        }
+    }
+
+    /// An object that pointers of a field may lead to is accessed.
+    fn pointee(&mut self, live: &mut LiveBlocks, (at, object): (usize, u32), accessed: Accessed) {
+        let Accessed { thread, site, kind, .. } = accessed;
+        let mut of_it = self.loads.get(&site).into_iter().flatten().filter_map(|load| self.last.get(&(thread, *load)));
+        // Of two of its pointers nobody knows which one it was.
+        let by = of_it.by_ref().filter(|(field, _)| *field == at).map(|(_, holder)| *holder).collect::<Vec<_>>();
+        if let [holder] = by[..] {
+            self.leads_to(live, (at, holder), object);
+        }
+        let of_field = &mut self.fields[at];
+        let (holder, is_outlived) = match of_field.owners.entry(object).or_default() {
+            Owner::Unknown if kind == SiteKind::Store => return,
+            Owner::Unknown | Owner::Several => return of_field.otherwise += 1,
+            Owner::One { holder, is_outlived } => (*holder, is_outlived),
+        };
+        let is_led_to = of_field.leads_to.get(&holder) == Some(&object);
+        if is_led_to && of_field.open.get(thread as usize).is_some_and(|(open, _)| open.contains(&Some(holder))) {
+            return of_field.through += 1;
+        }
+        of_field.otherwise += 1;
+        *is_outlived |= !is_led_to || !is_alive(live, &self.known[holder.object as usize]);
+    }
+
+    /// The pointer of an element leads to an object.
+    fn leads_to(&mut self, live: &mut LiveBlocks, (at, holder): (usize, Holder), object: u32) {
+        let of_field = &mut self.fields[at];
+        of_field.leads_to.insert(holder, object);
+        let owner = of_field.owners.entry(object).or_default();
+        let mut is_moved = |other: &Holder| !is_alive(live, &self.known[other.object as usize]);
+        *owner = match owner {
+            Owner::One { holder: other, .. } if *other == holder => return,
+            // Its elements are elsewhere since, as those of an array that grew.
+            Owner::One { holder: other, .. } if is_moved(other) => Owner::One { holder, is_outlived: false },
+            Owner::Unknown => Owner::One { holder, is_outlived: false },
+            Owner::One { .. } | Owner::Several => Owner::Several,
+        };
+    }
+
+    /// By field.
+    pub(super) fn finish(self) -> Vec<Owned> {
+        self.fields.into_iter().map(OfField::finish).collect()
+    }
+}
+
+impl OfField {
+    /// A thread is at this element's pointer.
+    fn open(&mut self, thread: u32, holder: Holder) {
+        let thread = thread as usize;
+        if self.open.len() <= thread {
+            self.open.resize(thread + 1, ([None; OPEN], 0));
+        }
+        let (open, next) = &mut self.open[thread];
+        if !open.contains(&Some(holder)) {
+            open[*next] = Some(holder);
+            *next = (*next + 1) % OPEN;
+        }
+    }
+
+    fn finish(self) -> Owned {
+        let mut owned = Owned { through: self.through, otherwise: self.otherwise, ..Owned::default() };
+        for (object, owner) in self.owners {
+            match owner {
+                Owner::Unknown => {}
+                Owner::One { is_outlived: true, .. } => owned.outlived += 1,
+                Owner::One { holder, .. } => owned.objects.push((object, holder)),
+                Owner::Several => owned.shared += 1,
+            }
+        }
+        owned.objects.sort_unstable();
+        owned
+    }
+}
+
+/// Whether an object was not freed yet.
+fn is_alive(live: &mut LiveBlocks, of: &Known) -> bool {
+    let block = live.find(of.start);
+    live.born(block).sequence == of.sequence
+}
+
+#[cfg(test)]
+mod tests {
+    use slimline_trace::stream::record::ValueKind;
+    use slimline_trace::stream::sites::{LoadedAddress, Member, ModuleBuilder, Name, Site, Structure};
+
+    use super::super::TraceBatch;
+    use super::super::objects::ObjectAccesses;
+    use super::super::tests::visits_of;
+    use super::*;
+
+    /// Segments, each a site.
+    const NEW_OWNERS: u32 = 0;
+    const NEW_PART: u32 = 1;
+    const FREE: u32 = 2;
+    const LOAD_POINTER: u32 = 3;
+    /// By an address that was loaded by that.
+    const LOAD_BY_IT: u32 = 4;
+    const LOAD: u32 = 5;
+    const STORE: u32 = 6;
+    const STORE_POINTER_WITH_VALUE: u32 = 7;
+
+    /// `struct owner { long key; struct part *part; long last; }` and `struct part { long x, y; }`.
+    fn program() -> Program {
+        let mut builder = ModuleBuilder::new();
+        let [owner, part, key, long, pointer, malloc] =
+            ["owner", "part", "key", "long", "struct part *", "malloc"].map(|name| builder.name(name));
+        let member =
+            |type_name, offset_bytes| Member { name: key, type_name, offset_bytes, size_bytes: 8, structure: None };
+        let members = vec![member(long, 0), member(pointer, 8), member(long, 16)];
+        builder.structure(Structure { name: owner, size_bytes: 24, members, ..Structure::default() });
+        let members = vec![member(long, 0), member(long, 8)];
+        builder.structure(Structure { name: part, size_bytes: 16, members, ..Structure::default() });
+        let new = |structure: Name| Site { structure, detail: malloc, ..Site::new(SiteKind::Allocate, 0) };
+        builder.segment([new(owner)]);
+        builder.segment([new(part)]);
+        builder.segment([Site::new(SiteKind::Free, 0)]);
+        for _ in [LOAD_POINTER, LOAD_BY_IT, LOAD] {
+            builder.segment([Site::new(SiteKind::Load, 8)]);
+        }
+        builder.segment([Site::new(SiteKind::Store, 8)]);
+        builder.segment([Site { value: Some(ValueKind::Pointer), ..Site::new(SiteKind::Store, 8) }]);
+        let loads = vec![LOAD_POINTER];
+        builder.address(LoadedAddress { site: LOAD_BY_IT, loads, is_carried: false, leads_on: false });
+        let module = builder.finish("a.c", "a.o", "/", "test");
+        let mut program = Program::new();
+        program.add(module.encode().0, module);
+        program
+    }
+
+    const OWNERS: u64 = 0x1000;
+    const PARTS: u64 = 0x4000;
+
+    fn pointer(owner: u64) -> u64 {
+        OWNERS + 24 * owner + 8
+    }
+
+    fn part(number: u64) -> u64 {
+        PARTS + 0x100 * number
+    }
+
+    /// Ten owners, and as many parts, then this; as first numbers of parts, those of whose owners are told, and the counts of the others.
+    fn owned(run: &[(u32, Vec<u64>)]) -> (Vec<(u64, u64, u64)>, Owned) {
+        let program = program();
+        let mut all = vec![(NEW_OWNERS, vec![OWNERS, 240])];
+        all.extend((0..10).map(|number| (NEW_PART, vec![part(number), 16])));
+        all.extend(run.iter().cloned());
+        let (words, visits) = visits_of(&program, &all);
+        let batch = TraceBatch { visits: &visits, words: &words, ..TraceBatch::default() };
+        let mut first = ObjectAccesses::with_structures();
+        first.update(&program, &batch, &mut Vec::new(), &mut |_| {});
+        let structured = first.structured(&program);
+        let objects = first.into_objects();
+        let named = |name: &str| structured.structures.iter().position(|of| of.name == name).unwrap() as u32;
+        let field = OwningField { owner: named("owner"), field: 1, offset: 8, pointee: named("part") };
+        let mut again = ObjectAccesses::with_owners(Owners::new(&program, (&objects, &structured), &[field]));
+        again.update(&program, &batch, &mut Vec::new(), &mut |_| {});
+        let mut owned = again.into_owned();
+        let owned = owned.pop().unwrap();
+        let start = |object: u32| objects[object as usize].start;
+        let mut told: Vec<(u64, u64, u64)> = owned
+            .objects
+            .iter()
+            .map(|(object, of)| ((start(*object) - PARTS) / 0x100, start(of.object), of.index))
+            .collect();
+        told.sort_unstable();
+        (told, owned)
+    }
+
+    /// A loop's step: the pointer of this owner leads to this part.
+    fn through(owner: u64, number: u64) -> [(u32, Vec<u64>); 2] {
+        [(LOAD_POINTER, vec![pointer(owner)]), (LOAD_BY_IT, vec![part(number)])]
+    }
+
+    fn counts(of: &Owned) -> [u64; 4] {
+        [of.shared, of.outlived, of.through, of.otherwise]
+    }
+
+    #[test]
+    fn an_address_tells_whose_pointer_it_was_loaded_of() {
+        let mut run = vec![(STORE, vec![part(9)])];
+        run.extend((0..10).flat_map(|owner| through(owner, 9 - owner)));
+        // Of the last four owners' pointers all is through them; part 9 is owner 0's.
+        run.extend([(STORE, vec![part(0) + 8]), (LOAD, vec![part(3)]), (LOAD, vec![part(9) + 8])]);
+        let (told, of) = owned(&run);
+        assert_eq!(told, (0..10).map(|number| (number, OWNERS, 9 - number)).collect::<Vec<_>>());
+        assert_eq!(counts(&of), [0, 0, 12, 1]);
+    }
+
+    #[test]
+    fn what_several_lead_to_is_shared() {
+        let (told, of) = owned(&[through(0, 0), through(1, 1), through(2, 0)].concat());
+        assert_eq!((told, counts(&of)), (vec![(1, OWNERS, 1)], [1, 0, 2, 1]));
+    }
+
+    /// Owner 0 has another part later on: the first one may be used no longer.
+    #[test]
+    fn what_is_used_once_its_owner_has_another_one_outlives_it() {
+        let run = [through(0, 0), through(0, 1)].concat();
+        let (told, of) = owned(&run);
+        assert_eq!((told, counts(&of)), (vec![(0, OWNERS, 0), (1, OWNERS, 0)], [0, 0, 2, 0]));
+        let run = [run, vec![(LOAD, vec![part(0)])]].concat();
+        let (told, of) = owned(&run);
+        assert_eq!((told, counts(&of)), (vec![(1, OWNERS, 0)], [0, 1, 2, 1]));
+    }
+
+    /// The owners are freed; or they are elsewhere since, as those of an array that grew.
+    #[test]
+    fn what_is_used_once_its_owner_is_gone_outlives_it() {
+        let gone = [through(0, 0).to_vec(), vec![(FREE, vec![OWNERS])]].concat();
+        let others = [5, 6, 7, 8].map(|other| (LOAD_POINTER, vec![0x2000 + 24 * other + 8]));
+        let grown = [gone.clone(), vec![(NEW_OWNERS, vec![0x2000, 480])], others.to_vec()].concat();
+        let (told, of) = owned(&[grown.clone(), vec![(LOAD, vec![part(0)])]].concat());
+        assert_eq!((told, counts(&of)), (Vec::new(), [0, 1, 1, 1]));
+        let moved = [(LOAD_POINTER, vec![0x2008]), (LOAD_BY_IT, vec![part(0)])];
+        let (told, of) = owned(&[grown, moved.to_vec()].concat());
+        assert_eq!((told, counts(&of)), (vec![(0, 0x2000, 0)], [0, 0, 2, 0]));
+    }
+
+    #[test]
+    fn a_pointer_s_value_tells_where_it_leads_to() {
+        let store = |owner, value| (STORE_POINTER_WITH_VALUE, vec![pointer(owner), value]);
+        let run = [store(3, part(7)), store(4, 0), store(5, 0x77), (LOAD, vec![part(7)]), (LOAD, vec![part(6)])];
+        let (told, of) = owned(&run);
+        assert_eq!((told, counts(&of)), (vec![(7, OWNERS, 3)], [0, 0, 1, 1]));
+    }
+}
