@@ -4,7 +4,8 @@
 //! (the model of Karkhanis and Smith, ISCA 2004, with the epochs of Chou, Fahs and Abraham, ISCA 2004):
 //!
 //! - a miss within [`WINDOW`] accesses of one that is waited for is under way at the same time, unless its address
-//!   may have been loaded in between, as some field was that holds a pointer: the way along a list or tree is one miss after the other;
+//!   may be what that brings, as where a pointer was loaded from a line that is under way: the way along a list or tree is one miss after the other,
+//!   but what the pointers of an array lead to is not, once they are there;
 //! - a miss next to a line that was fetched before it, or as far from the one before as that was from the one before it, is a stream's, which
 //!   hardware fetches in time;
 //! - nobody waits for a store, nor for a prefetch;
@@ -122,7 +123,9 @@ struct Core {
     prefetches: f64,
     /// Up to which misses are under way together.
     together_until: f64,
-    /// It loaded a pointer since it waited last.
+    /// Lines that are under way until then.
+    under_way: Vec<u64>,
+    /// It loaded a pointer from one of them since it waited last.
     is_led: bool,
     /// By line: when what was prefetched is there.
     asked: FxHashMap<u64, At>,
@@ -144,6 +147,7 @@ impl Default for Core {
             of_window: 0.0,
             prefetches: 0.0,
             together_until: 0.0,
+            under_way: Vec::new(),
             is_led: false,
             asked: FxHashMap::default(),
             streams: [Stream::default(); STREAMS],
@@ -377,6 +381,7 @@ impl Waiting {
                 // What is left of an earlier miss is no time for others to come in.
                 core.is_led = false;
                 core.together_until = core.accesses + WINDOW as f64;
+                core.under_way.clear();
             }
         }
         if waited == 0.0 {
@@ -393,7 +398,13 @@ impl Waiting {
             }
             self.keys[key] += waited + transfer;
         }
-        core.is_led |= leads_on(access.key) && !matches!(access.kind, AccessKind::Store | AccessKind::Prefetch);
+        if !matches!(access.kind, AccessKind::Store | AccessKind::Prefetch) {
+            let is_known = core.accesses > core.together_until;
+            if extra > 0.0 && !is_in_stream && !is_known {
+                core.under_way.push(line);
+            }
+            core.is_led |= leads_on(access.key) && !is_known && core.under_way.contains(&line);
+        }
         if let Some(of_keys) = &mut self.of_keys {
             let key = access.key as usize;
             if of_keys.len() <= key {
@@ -520,6 +531,15 @@ mod tests {
     fn what_a_pointer_leads_to_comes_after_it() {
         let chased = FAR.map(|at| (at, structure_key(0, true), AccessKind::Load));
         assert_eq!(waited(&chased).expected, 400.0 + 10.0);
+        // Of pointers that are near all lead there at once.
+        let near = (FAR[0], structure_key(0, true), AccessKind::Load);
+        let mut held = vec![near];
+        held.extend(std::iter::repeat_n(near, WINDOW as usize));
+        let before = held.len();
+        held.extend(FAR[1..].iter().flat_map(|at| [near, (*at, NO_STRUCTURE, AccessKind::Load)]));
+        // The first window is over; then one is waited for, and two are under way meanwhile.
+        let behind = (held.len() - before + 1) as f64;
+        assert_eq!(waited(&held).expected, rounded(100.0 + 160.0 + 100.0 + (behind * 2.5).hypot(20.0)));
         // Who writes pointers is not led by them, and waits for nothing.
         let written = FAR.map(|at| (at, structure_key(0, true), AccessKind::Store));
         assert_eq!(waited(&written).expected, rounded(10_f64.hypot(40.0)));
