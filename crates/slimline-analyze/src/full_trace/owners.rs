@@ -331,7 +331,7 @@ mod tests {
         builder.segment([Site::new(SiteKind::Store, 8)]);
         builder.segment([Site { value: Some(ValueKind::Pointer), ..Site::new(SiteKind::Store, 8) }]);
         let loads = vec![LOAD_POINTER];
-        builder.address(LoadedAddress { site: LOAD_BY_IT, loads, is_carried: false, leads_on: false });
+        builder.address(LoadedAddress { site: LOAD_BY_IT, loads, is_carried: false, leads_on: false, instructions: 0 });
         let module = builder.finish("a.c", "a.o", "/", "test");
         let mut program = Program::new();
         program.add(module.encode().0, module);
