@@ -209,11 +209,13 @@ impl Core {
         ((there.expected - now.expected).max(0.0), (there.most - now.most).max(0.0))
     }
 
-    /// Whether a miss is where a stream goes on, which it does from there. One that is near a stream gives it a stride.
-    fn is_in_stream(&mut self, address: u64, line_shift: u32) -> bool {
+    /// The stride of the stream that a miss is where it goes on, which it does from there; 0 of one that begins. One that is near a stream gives it a
+    /// stride.
+    fn stream(&mut self, address: u64, line_shift: u32) -> Option<u64> {
         if let Some(stream) = self.streams.iter_mut().find(|stream| stream.goes_on(address, line_shift)) {
+            let stride = stream.stride;
             stream.reach(address);
-            return true;
+            return Some(stride);
         }
         match self.streams.iter_mut().find(|stream| address.abs_diff(stream.last) <= FARTHEST_STRIDE) {
             Some(stream) => stream.reach(address),
@@ -222,7 +224,7 @@ impl Core {
                 self.next_stream = (self.next_stream + 1) % STREAMS;
             }
         }
-        false
+        None
     }
 }
 
@@ -342,20 +344,20 @@ impl Waiting {
         // What it is waited for, and all that it adds to transfers: as expected, and if all misses overlap.
         let (mut waited, mut most_waited) = (extra, extra);
         let (mut transfer, mut least_transfer) = (0.0, 0.0);
-        let mut is_in_stream = false;
+        let mut stream = None;
         if extra > 0.0 {
             if let Some(pages) = self.pages.as_mut().filter(|_| cost.is_from_memory) {
                 let (first, last) = access.ends();
                 pages.extend(first / self.page_bytes..=last / self.page_bytes);
             }
-            is_in_stream = core.is_in_stream(access.first_byte(), self.line_shift);
-            least_transfer = match (is_in_stream, cost.is_from_memory) {
+            stream = core.stream(access.first_byte(), self.line_shift);
+            least_transfer = match (stream.is_some(), cost.is_from_memory) {
                 (true, false) => extra / IN_FLIGHT_OF_STREAMS,
                 (true, true) => extra / IN_FLIGHT_FROM_MEMORY,
                 (false, _) => extra / IN_FLIGHT,
             };
             // What hardware fetches in time is there.
-            if is_prefetch && !is_in_stream {
+            if is_prefetch && stream.is_none() {
                 core.ask(line, extra);
             }
         } else if !is_prefetch {
@@ -372,7 +374,7 @@ impl Waiting {
             let is_waited_for = match access.kind {
                 _ if cost.coherence > 0 => true,
                 AccessKind::Store => false,
-                _ if is_in_stream => false,
+                _ if stream.is_some() => false,
                 _ => core.is_led || core.accesses > core.together_until,
             };
             if !is_waited_for {
@@ -400,7 +402,8 @@ impl Waiting {
         }
         if !matches!(access.kind, AccessKind::Store | AccessKind::Prefetch) {
             let is_known = core.accesses > core.together_until;
-            if extra > 0.0 && !is_in_stream && !is_known {
+            // The second line of an element is no stream yet.
+            if most_waited > 0.0 && stream.is_none_or(|stride| stride == 0) && !is_known {
                 core.under_way.push(line);
             }
             core.is_led |= leads_on(access.key) && !is_known && core.under_way.contains(&line);
@@ -540,6 +543,11 @@ mod tests {
         // The first window is over; then one is waited for, and two are under way meanwhile.
         let behind = (held.len() - before + 1) as f64;
         assert_eq!(waited(&held).expected, rounded(100.0 + 160.0 + 100.0 + (behind * 2.5).hypot(20.0)));
+        // So does what a pointer in the second line of a node leads to.
+        let two_lines = FAR.iter().flat_map(|at| {
+            [(*at, structure_key(0, false), AccessKind::Load), (at + 64, structure_key(0, true), AccessKind::Load)]
+        });
+        assert_eq!(waited(&two_lines.collect::<Vec<_>>()).expected, rounded(400.0 + 20_f64.hypot(25.0)));
         // Who writes pointers is not led by them, and waits for nothing.
         let written = FAR.map(|at| (at, structure_key(0, true), AccessKind::Store));
         assert_eq!(waited(&written).expected, rounded(10_f64.hypot(40.0)));

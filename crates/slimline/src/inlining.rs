@@ -30,11 +30,17 @@ impl Reader for OwnersReader {
     }
 }
 
-/// Puts those that have pointers to what takes much of the time where that would be, then these that are looked at.
-pub(crate) fn weight(structured: &Structured, of: &Searched, all: &[Searched]) -> f64 {
-    let fields = pointer_fields(structured, of.structure, |structure| objects_of(all, structure));
-    let pointees = fields.into_iter().flatten().filter_map(|field| find(all, field.pointee));
-    pointees.map(|pointee| pointee.share).fold(of.share, f64::max)
+/// Others than those that are `searched` whose pointers may lead to one of these, what takes most of the time first: they take little themselves.
+pub(crate) fn owners_of(structured: &Structured, searched: &[Searched], all: &[Searched]) -> Vec<Searched> {
+    let others = all.iter().filter(|of| find(searched, of.structure).is_none());
+    let led_to = |of: &Searched| {
+        let fields = pointer_fields(structured, of.structure, |structure| objects_of(all, structure));
+        let pointees = fields.into_iter().flatten().filter_map(|field| find(searched, field.pointee));
+        pointees.map(|pointee| pointee.share).max_by(f64::total_cmp)
+    };
+    let mut owners: Vec<(f64, &Searched)> = others.filter_map(|of| Some((led_to(of)?, of))).collect();
+    owners.sort_by(|a, b| b.0.total_cmp(&a.0).then(b.1.share.total_cmp(&a.1.share)));
+    owners.into_iter().map(|(_, of)| of.clone()).collect()
 }
 
 fn find(all: &[Searched], structure: u32) -> Option<&Searched> {
@@ -86,7 +92,7 @@ fn elements((objects, structured): (&[Object], &Structured), structure: u32) -> 
     let bytes = u64::from(structured.structures[structure as usize].bytes.max(1));
     let of_it = objects.iter().zip(&structured.objects).filter_map(|(object, of)| {
         let of = of.filter(|of| of.structure == structure)?;
-        Some(if of.filled == Filled::Array { (object.bytes - u64::from(of.skipped)) / bytes } else { 1 })
+        Some(if of.filled == Filled::Array { object.bytes.saturating_sub(of.skipped.into()) / bytes } else { 1 })
     });
     of_it.sum()
 }

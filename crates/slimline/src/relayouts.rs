@@ -35,7 +35,7 @@ use slimline_trace::stream::decode::{Program, SiteId};
 use slimline_trace::stream::order::{Piece, StreamKey};
 
 use crate::accesses::AttributedReader;
-use crate::inlining::{find_inlined, weight};
+use crate::inlining::{find_inlined, owners_of};
 use crate::loops::{LoopSearch, Walks};
 use crate::machines::simulation;
 use crate::object_trace::{FoundObjects, ObjectReader, Wanted};
@@ -47,6 +47,8 @@ use crate::sources::text;
 const LEAST_SHARE: f64 = 0.03;
 /// Structures that are looked at, at most.
 const MOST_STRUCTURES: usize = 4;
+/// And others, whose pointers lead to these.
+const MOST_OWNERS: usize = 2;
 /// Accesses that each layout is tried on, at most, in windows over all of them.
 pub(crate) const MOST_TRIED: u64 = 1 << 24;
 /// And those that the program as it is and what is advised are replayed on: some seconds of a run, a minute of ours.
@@ -337,12 +339,10 @@ impl<'a> Search<'a> {
         let of_structures = all.iter().map(|of| of.share).sum();
         let unstructured =
             unstructured((&self.objects, structured), &waited, &visited, |structure| is_looked_at(&structure));
-        let mut searched: Vec<(f64, &Searched)> = all.iter().map(|of| (weight(structured, of, &all), of)).collect();
-        searched.sort_by(|a, b| b.0.total_cmp(&a.0));
-        searched.retain(|(weight, _)| *weight >= LEAST_SHARE);
-        searched.truncate(MOST_STRUCTURES);
-        let mut searched: Vec<Searched> = searched.into_iter().map(|(_, of)| of.clone()).collect();
+        let mut searched: Vec<Searched> = all.iter().filter(|of| of.share >= LEAST_SHARE).cloned().collect();
         searched.sort_by(|a, b| b.share.total_cmp(&a.share));
+        searched.truncate(MOST_STRUCTURES);
+        searched.extend(owners_of(structured, &searched, &all).into_iter().take(MOST_OWNERS));
         find_inlined(self.trace, (&self.objects, structured), &mut searched, &all)?;
         self.try_each(&mut searched, visits)?;
         self.confirm(&mut searched, &before)?;

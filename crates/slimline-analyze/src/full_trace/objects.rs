@@ -297,12 +297,13 @@ impl Accessing for Finding<'_> {
                 if self.found.fields.is_some() && is_object(key) {
                     self.found.take_in(memory, key, address, (id, site), own);
                 }
-                if let Found { owners: Some(owners), objects, .. } = &mut *self.found
-                    && is_object(key)
-                {
+                if let Found { owners: Some(owners), objects, .. } = &mut *self.found {
                     let value = site.value.and(own.last().copied());
                     let accessed = Accessed { thread, site: id, kind: access_kind, address, bytes: left, value };
-                    owners.access(memory.live, (key, &objects[key as usize]), accessed);
+                    match is_object(key) {
+                        true => owners.access(memory.live, (key, &objects[key as usize]), accessed),
+                        false => owners.access_elsewhere(accessed),
+                    }
                 }
                 if let Some(values) = self.found.structures.as_mut().and_then(ObjectStructures::values)
                     && left == bytes

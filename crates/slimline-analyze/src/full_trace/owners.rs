@@ -10,7 +10,7 @@
 //!   load q->c, c->y        another element's: it has several
 //! ```
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use slimline_trace::stream::decode::{Program, SiteId};
 use slimline_trace::stream::sites::SiteKind;
 
@@ -54,8 +54,10 @@ pub struct Owned {
     pub objects: Vec<(u32, Holder)>,
     /// How many objects several elements' pointers lead to.
     pub shared: u64,
-    /// How many were accessed after their element's pointer led to another one, or the element was freed.
+    /// How many were accessed after their element's pointer led to another one, or the element was freed; or were there still when it did.
     pub outlived: u64,
+    /// How often the field's pointers led to what is no single object of that structure.
+    pub elsewhere: u64,
     /// Accesses to objects of the structure that come through the field …
     pub through: u64,
     /// … and those that do not; what stores to an object before it is known whose it is, is neither.
@@ -93,10 +95,11 @@ struct OfField {
     owners: FxHashMap<u32, Owner>,
     /// What each element's pointer was seen to lead to last.
     leads_to: FxHashMap<Holder, u32>,
-    /// By thread: elements whose pointers it loaded or stored last, and where the next one goes.
-    open: Vec<([Option<Holder>; OPEN], usize)>,
+    /// By thread: elements whose pointers it loaded or stored last.
+    open: Vec<[Option<Holder>; OPEN]>,
     through: u64,
     otherwise: u64,
+    elsewhere: u64,
 }
 
 /// An object of the earlier reading, as far as pointers matter.
@@ -110,6 +113,13 @@ struct Known {
     element_bytes: u64,
 }
 
+impl Known {
+    /// The structure of which it is a single object.
+    fn single(&self) -> Option<u32> {
+        self.structure.filter(|of| of.filled == Filled::One).map(|of| of.structure)
+    }
+}
+
 /// Takes in accesses to objects of an earlier reading.
 #[derive(Debug)]
 pub struct Owners {
@@ -121,6 +131,8 @@ pub struct Owners {
     own: Vec<u32>,
     /// Loads that sites' addresses are computed of in the same step of a loop.
     loads: FxHashMap<SiteId, Vec<SiteId>>,
+    /// All of these.
+    are_led_by: FxHashSet<SiteId>,
     /// By thread and site: the field that it loaded last, and of which element.
     last: FxHashMap<(u32, SiteId), (usize, Holder)>,
 }
@@ -144,6 +156,7 @@ impl Owners {
             open: Vec::new(),
             through: 0,
             otherwise: 0,
+            elsewhere: 0,
         };
         let loaded = program.addresses().iter().filter(|address| !address.is_carried && !address.loads.is_empty());
         Self {
@@ -151,6 +164,7 @@ impl Owners {
             known,
             numbers,
             own: Vec::new(),
+            are_led_by: loaded.clone().flat_map(|address| address.loads.iter().copied()).collect(),
             loads: loaded.map(|address| (address.site, address.loads.clone())).collect(),
             last: FxHashMap::default(),
         }
@@ -159,10 +173,14 @@ impl Owners {
     /// An access to an object that this reading has under this number.
     pub(super) fn access(&mut self, live: &mut LiveBlocks, (own, object): (u32, &Object), accessed: Accessed) {
         let number = self.number(own, object);
-        if number == UNKNOWN {
-            return;
+        let of = self.known.get(number as usize).copied();
+        let leading = self.leading(&accessed);
+        if let Some((at, _)) =
+            leading.filter(|(at, _)| of.and_then(|of| of.single()) != Some(self.fields[*at].field.pointee))
+        {
+            self.fields[at].elsewhere += 1;
         }
-        let of = self.known[number as usize];
+        let Some(of) = of else { return };
         let Some(ObjectStructure { structure, skipped, .. }) = of.structure else { return };
         let delta = accessed.address.checked_sub(of.start + u64::from(skipped));
         for at in 0..self.fields.len() {
@@ -176,9 +194,28 @@ impl Owners {
                 self.pointer(live, (at, of.process, holder), accessed);
             }
             if field.pointee == structure {
-                self.pointee(live, (at, number), accessed);
+                self.pointee(live, (at, number), leading, accessed);
             }
         }
+    }
+
+    /// An access to what no object is.
+    pub(super) fn access_elsewhere(&mut self, accessed: Accessed) {
+        if let Some((at, _)) = self.leading(&accessed) {
+            self.fields[at].elsewhere += 1;
+        }
+    }
+
+    /// The field and element whose pointer an access comes through, as its address is computed of that, and of no other one that is known. What
+    /// the access itself loaded before it loads no more.
+    fn leading(&mut self, accessed: &Accessed) -> Option<(usize, Holder)> {
+        let Accessed { thread, site, .. } = *accessed;
+        if self.are_led_by.contains(&site) {
+            self.last.remove(&(thread, site));
+        }
+        let mut by = self.loads.get(&site)?.iter().filter_map(|load| self.last.get(&(thread, *load)));
+        let first = *by.next()?;
+        by.all(|other| *other == first).then_some(first)
     }
 
     /// The earlier reading's number of an object.
@@ -201,22 +238,31 @@ impl Owners {
         if accessed.kind == SiteKind::Load {
             self.last.insert((accessed.thread, accessed.site), (at, holder));
         }
-        let Some(value) = accessed.value.filter(|value| *value != 0) else { return };
-        let block = live.find(value);
-        let key = (process, live.block(block).start, live.born(block).sequence);
-        let Some(&pointee) = self.numbers.get(&key) else { return };
-        if self.known[pointee as usize].structure.is_some_and(|of| of.structure == of_field.field.pointee) {
-            self.leads_to(live, (at, holder), pointee);
+        let Some(value) = accessed.value else { return };
+        let pointee = (value != 0).then(|| {
+            let block = live.find(value);
+            self.numbers.get(&(process, live.block(block).start, live.born(block).sequence)).copied()
+        });
+        let is_single = |of: &u32| self.known[*of as usize].single() == Some(of_field.field.pointee);
+        match pointee {
+            Some(Some(pointee)) if is_single(&pointee) => self.leads_to(live, (at, holder), pointee),
+            _ => {
+                of_field.leads_to.remove(&holder);
+                of_field.elsewhere += u64::from(pointee.is_some());
+            }
         }
     }
 
     /// An object that pointers of a field may lead to is accessed.
-    fn pointee(&mut self, live: &mut LiveBlocks, (at, object): (usize, u32), accessed: Accessed) {
-        let Accessed { thread, site, kind, .. } = accessed;
-        let mut of_it = self.loads.get(&site).into_iter().flatten().filter_map(|load| self.last.get(&(thread, *load)));
-        // Of two of its pointers nobody knows which one it was.
-        let by = of_it.by_ref().filter(|(field, _)| *field == at).map(|(_, holder)| *holder).collect::<Vec<_>>();
-        if let [holder] = by[..] {
+    fn pointee(
+        &mut self,
+        live: &mut LiveBlocks,
+        (at, object): (usize, u32),
+        leading: Option<(usize, Holder)>,
+        accessed: Accessed,
+    ) {
+        let Accessed { thread, kind, .. } = accessed;
+        if let Some((_, holder)) = leading.filter(|(field, _)| *field == at) {
             self.leads_to(live, (at, holder), object);
         }
         let of_field = &mut self.fields[at];
@@ -226,7 +272,7 @@ impl Owners {
             Owner::One { holder, is_outlived } => (*holder, is_outlived),
         };
         let is_led_to = of_field.leads_to.get(&holder) == Some(&object);
-        if is_led_to && of_field.open.get(thread as usize).is_some_and(|(open, _)| open.contains(&Some(holder))) {
+        if is_led_to && of_field.open.get(thread as usize).is_some_and(|open| open.contains(&Some(holder))) {
             return of_field.through += 1;
         }
         of_field.otherwise += 1;
@@ -236,13 +282,29 @@ impl Owners {
     /// The pointer of an element leads to an object.
     fn leads_to(&mut self, live: &mut LiveBlocks, (at, holder): (usize, Holder), object: u32) {
         let of_field = &mut self.fields[at];
-        of_field.leads_to.insert(holder, object);
+        // Of what is there still, two would be in one place.
+        if let Some(before) = of_field.leads_to.insert(holder, object)
+            && before != object
+            && is_alive(live, &self.known[before as usize])
+            && let Some(Owner::One { is_outlived, .. }) = of_field.owners.get_mut(&before)
+        {
+            *is_outlived = true;
+        }
         let owner = of_field.owners.entry(object).or_default();
-        let mut is_moved = |other: &Holder| !is_alive(live, &self.known[other.object as usize]);
+        // The elements of an array that grew are elsewhere since.
+        let is_array =
+            |of: &Holder| self.known[of.object as usize].structure.is_some_and(|of| of.filled == Filled::Array);
+        let mut is_moved = |other: &Holder| {
+            other.index == holder.index
+                && is_array(other)
+                && is_array(&holder)
+                && !is_alive(live, &self.known[other.object as usize])
+        };
         *owner = match owner {
             Owner::One { holder: other, .. } if *other == holder => return,
-            // Its elements are elsewhere since, as those of an array that grew.
-            Owner::One { holder: other, .. } if is_moved(other) => Owner::One { holder, is_outlived: false },
+            Owner::One { holder: other, is_outlived } if is_moved(other) => {
+                Owner::One { holder, is_outlived: *is_outlived }
+            }
             Owner::Unknown => Owner::One { holder, is_outlived: false },
             Owner::One { .. } | Owner::Several => Owner::Several,
         };
@@ -259,17 +321,18 @@ impl OfField {
     fn open(&mut self, thread: u32, holder: Holder) {
         let thread = thread as usize;
         if self.open.len() <= thread {
-            self.open.resize(thread + 1, ([None; OPEN], 0));
+            self.open.resize(thread + 1, [None; OPEN]);
         }
-        let (open, next) = &mut self.open[thread];
-        if !open.contains(&Some(holder)) {
-            open[*next] = Some(holder);
-            *next = (*next + 1) % OPEN;
-        }
+        let open = &mut self.open[thread];
+        // The last one first.
+        let place = open.iter().position(|of| *of == Some(holder)).unwrap_or(OPEN - 1);
+        open[..=place].rotate_right(1);
+        open[0] = Some(holder);
     }
 
     fn finish(self) -> Owned {
-        let mut owned = Owned { through: self.through, otherwise: self.otherwise, ..Owned::default() };
+        let Self { through, otherwise, elsewhere, .. } = self;
+        let mut owned = Owned { through, otherwise, elsewhere, ..Owned::default() };
         for (object, owner) in self.owners {
             match owner {
                 Owner::Unknown => {}
@@ -403,15 +466,30 @@ mod tests {
         assert_eq!((told, counts(&of)), (vec![(1, OWNERS, 1)], [1, 0, 2, 1]));
     }
 
-    /// Owner 0 has another part later on: the first one may be used no longer.
+    /// Owner 0 has another part later on: the first one must be gone by then.
     #[test]
-    fn what_is_used_once_its_owner_has_another_one_outlives_it() {
-        let run = [through(0, 0), through(0, 1)].concat();
+    fn what_is_there_once_its_owner_has_another_one_outlives_it() {
+        let run = [through(0, 0).to_vec(), vec![(FREE, vec![part(0)])], through(0, 1).to_vec()].concat();
         let (told, of) = owned(&run);
         assert_eq!((told, counts(&of)), (vec![(0, OWNERS, 0), (1, OWNERS, 0)], [0, 0, 2, 0]));
-        let run = [run, vec![(LOAD, vec![part(0)])]].concat();
+        // As a pointer that goes through all of a list.
+        let (told, of) = owned(&[through(0, 0), through(0, 1), through(0, 2)].concat());
+        assert_eq!((told, counts(&of)), (vec![(2, OWNERS, 0)], [0, 2, 3, 0]));
+    }
+
+    #[test]
+    fn pointers_to_anything_else_are_counted() {
+        // To another owner, and to what is no object.
+        let run =
+            [through(0, 0).to_vec(), vec![(LOAD_POINTER, vec![pointer(1)]), (LOAD_BY_IT, vec![pointer(3)])]].concat();
+        assert_eq!(owned(&run).1.elsewhere, 1);
+        let run = [through(0, 0).to_vec(), vec![(STORE_POINTER_WITH_VALUE, vec![pointer(1), 0x77])]].concat();
+        assert_eq!(owned(&run).1.elsewhere, 1);
+        // What is loaded elsewhere leads nowhere that is known.
+        let run = [vec![(LOAD_POINTER, vec![pointer(1)]), (LOAD_POINTER, vec![part(3)]), (LOAD_BY_IT, vec![part(0)])]]
+            .concat();
         let (told, of) = owned(&run);
-        assert_eq!((told, counts(&of)), (vec![(1, OWNERS, 0)], [0, 1, 2, 1]));
+        assert_eq!((told, of.elsewhere), (Vec::new(), 0));
     }
 
     /// The owners are freed; or they are elsewhere since, as those of an array that grew.
@@ -423,8 +501,15 @@ mod tests {
         let (told, of) = owned(&[grown.clone(), vec![(LOAD, vec![part(0)])]].concat());
         assert_eq!((told, counts(&of)), (Vec::new(), [0, 1, 1, 1]));
         let moved = [(LOAD_POINTER, vec![0x2008]), (LOAD_BY_IT, vec![part(0)])];
-        let (told, of) = owned(&[grown, moved.to_vec()].concat());
+        let (told, of) = owned(&[grown.clone(), moved.to_vec()].concat());
         assert_eq!((told, counts(&of)), (vec![(0, 0x2000, 0)], [0, 0, 2, 0]));
+        // What was used in between was so without an owner.
+        let (told, of) = owned(&[grown.clone(), vec![(LOAD, vec![part(0)])], moved.to_vec()].concat());
+        assert_eq!((told, counts(&of)), (Vec::new(), [0, 1, 2, 1]));
+        // Another element is another one, even if the first one is gone.
+        let other = [(LOAD_POINTER, vec![0x2008 + 24]), (LOAD_BY_IT, vec![part(0)])];
+        let (told, of) = owned(&[grown, other.to_vec()].concat());
+        assert_eq!((told, counts(&of)), (Vec::new(), [1, 0, 1, 1]));
     }
 
     #[test]
@@ -433,5 +518,16 @@ mod tests {
         let run = [store(3, part(7)), store(4, 0), store(5, 0x77), (LOAD, vec![part(7)]), (LOAD, vec![part(6)])];
         let (told, of) = owned(&run);
         assert_eq!((told, counts(&of)), (vec![(7, OWNERS, 3)], [0, 0, 1, 1]));
+        // What is used once its pointer is cleared is another one's.
+        let (told, of) = owned(&[store(3, part(7)), store(3, 0), (LOAD, vec![part(7)])]);
+        assert_eq!((told, counts(&of)), (Vec::new(), [0, 1, 0, 1]));
+    }
+
+    #[test]
+    fn the_last_pointers_are_those_that_were_loaded_last() {
+        let mut run: Vec<_> = (0..4).flat_map(|owner| through(owner, owner)).collect();
+        run.extend([0, 4].map(|owner| (LOAD_POINTER, vec![pointer(owner)])));
+        run.extend([0, 1].map(|number| (LOAD, vec![part(number)])));
+        assert_eq!(counts(&owned(&run).1), [0, 0, 5, 1]);
     }
 }

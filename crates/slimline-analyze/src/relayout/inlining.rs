@@ -29,6 +29,8 @@ pub struct Ownership {
     pub shared: u64,
     /// Those that outlived what pointed to them, or its pointer.
     pub outlived: u64,
+    /// How often pointers of the field led to anything else.
+    pub elsewhere: u64,
     /// Accesses to them through the field …
     pub through: u64,
     /// … and otherwise.
@@ -56,6 +58,8 @@ impl Ownership {
             Some(NotInlined::Shared)
         } else if self.outlived > 0 {
             Some(NotInlined::Outlived)
+        } else if self.elsewhere > 0 {
+            Some(NotInlined::Elsewhere)
         } else if (self.owned as f64) < LEAST_OWNED * self.objects as f64 {
             Some(NotInlined::Unowned)
         } else if self.part_through() < LEAST_THROUGH {
@@ -71,8 +75,10 @@ impl Ownership {
 pub enum NotInlined {
     /// Several elements' pointers lead to one object.
     Shared,
-    /// Some are used when their element's pointer leads elsewhere, or the element was freed.
+    /// Some are used, or are there, when their element's pointer leads elsewhere, or the element was freed.
     Outlived,
+    /// Some of the pointers lead to anything else: elements of arrays, say, or structures that begin with this one.
+    Elsewhere,
     /// Of many no pointer is known that leads to them.
     Unowned,
     /// Most accesses to them do not come through the field.
@@ -163,13 +169,13 @@ pub fn inlined(
 ) -> Result<Inlined, Refused> {
     let is_one =
         |(object, _): &(u32, Holder)| structured.objects[*object as usize].is_some_and(|of| of.filled == Filled::One);
-    let Owned { objects: mut pairs, shared, outlived, through, otherwise } = owned;
+    let Owned { objects: mut pairs, shared, outlived, elsewhere, through, otherwise } = owned;
     pairs.retain(is_one);
     let mut holders: Vec<Holder> = pairs.iter().map(|(_, holder)| *holder).collect();
     holders.sort_unstable();
     holders.dedup();
     let (owned, leading) = (pairs.len() as u64, holders.len() as u64);
-    let ownership = Ownership { objects, owned, shared, outlived, through, otherwise, elements, leading };
+    let ownership = Ownership { objects, owned, shared, outlived, elsewhere, through, otherwise, elements, leading };
     if let Some(why) = ownership.refused() {
         return Err(Refused { field, why, ownership: Some(ownership) });
     }
@@ -245,6 +251,7 @@ pub(super) mod tests {
         assert_eq!(why(Owned { outlived: 1, ..owned(95) }), Err(NotInlined::Outlived));
         assert_eq!(why(Owned { through: 50, otherwise: 50, ..owned(95) }), Ok(95));
         assert_eq!(why(Owned { through: 49, otherwise: 51, ..owned(95) }), Err(NotInlined::Otherwise));
+        assert_eq!(why(Owned { elsewhere: 1, ..owned(95) }), Err(NotInlined::Elsewhere));
         // The same pointer led to two of them, one after the other.
         let mut again = owned(95);
         again.objects[1].1 = again.objects[0].1;

@@ -18,8 +18,10 @@ pub struct OwnershipRow {
     pub owned: u64,
     /// Those that several elements' pointers lead to.
     pub shared: u64,
-    /// Those that were used when their element's pointer led elsewhere, or the element was freed.
+    /// Those that were used, or there, when their element's pointer led elsewhere, or were used when the element was freed.
     pub outlived: u64,
+    /// How often pointers of the field led to what is no object by itself of that structure.
+    pub elsewhere: u64,
     /// Those that no pointer was seen to lead to.
     pub unowned: u64,
     /// Part of the accesses to them that come through the field.
@@ -60,12 +62,13 @@ pub struct NotInlinedRow {
 
 impl OwnershipRow {
     fn of(ownership: &Ownership) -> Self {
-        let &Ownership { objects, owned, shared, outlived, elements, leading, .. } = ownership;
+        let &Ownership { objects, owned, shared, outlived, elsewhere, elements, leading, .. } = ownership;
         Self {
             objects,
             owned,
             shared,
             outlived,
+            elsewhere,
             unowned: ownership.unowned(),
             through: ownership.part_through(),
             elements,
@@ -109,12 +112,17 @@ impl NotInlinedRow {
 }
 
 fn reason(why: NotInlined, field: &str, of: &Ownership) -> String {
-    let Ownership { objects, owned, shared, outlived, .. } = of;
+    let Ownership { objects, owned, shared, outlived, elsewhere, .. } = of;
     match why {
         NotInlined::Shared => format!("{shared} of {objects} objects are pointed to by several elements' {field}"),
         NotInlined::Outlived => {
-            format!("{outlived} of {objects} objects are used when {field} leads elsewhere, or its element was freed")
+            format!(
+                "{outlived} of {objects} objects are used, or there, when {field} leads elsewhere, or are used when its element was freed"
+            )
         }
+        NotInlined::Elsewhere => format!(
+            "{elsewhere} times {field} was seen to lead to what is no object by itself of that type: to an array, or to what begins with it, say"
+        ),
         NotInlined::Unowned => {
             format!("of {objects} objects {owned} were seen to be pointed to by one element's {field}")
         }

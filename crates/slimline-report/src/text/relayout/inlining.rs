@@ -50,6 +50,7 @@ pub(crate) mod tests {
             owned: 990,
             shared: 0,
             outlived: 0,
+            elsewhere: 0,
             unowned: 10,
             through: 0.75,
             elements: 2000,
