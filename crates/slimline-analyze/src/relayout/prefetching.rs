@@ -386,7 +386,7 @@ mod tests {
         // Of an index that has one itself.
         let all = found(&[(1, &[0], false), (3, &[1], false)], places);
         let copies: Vec<&Copy> = all.loads.iter().flat_map(|load| &load.copies).collect();
-        let of_two = Copy { load: 3, through: Some(1), indexes: vec![0], staying: Vec::new(), around: None };
+        let of_two = Copy { load: 2, through: Some(1), indexes: vec![0], staying: Vec::new(), around: None };
         assert_eq!(copies[1], &of_two);
         // What is between is computed twice.
         assert_eq!(all.loads[1].computed, 3.0 + 2.0);

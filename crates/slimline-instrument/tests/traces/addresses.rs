@@ -180,6 +180,7 @@ __attribute__((noinline)) static void product(int n) {
 }
 int main(void) {
     for (int i = 0; i < 65; i++) rows[i] = 8 * i;
+    for (int i = 0; i < 512; i++) col[i] = i * 7 % 512, x[i] = i;
     product(64);
     printf("%f %d\n", y[3], twice[3]);
 }
@@ -188,14 +189,17 @@ int main(void) {
     let table = &trace.modules[0].1;
     let name = |site: &u32| table.name(table.sites[*site as usize].variable).to_owned();
     let names = |body: &Body| body.sites.iter().map(name).collect::<BTreeSet<_>>();
-    let around = |of: &str| {
-        let is_of_product = |site: &u32| table.name(table.sites[*site as usize].function) == "product";
+    let is_of_product = |site: &u32| table.name(table.sites[*site as usize].function) == "product";
+    // What is around the loop that accesses just that, nearest first.
+    let around = |of: [&str; 2]| {
         let mut bodies = table.bodies.iter().filter(|body| body.sites.iter().all(is_of_product));
-        let body = bodies.find(|body| names(body).contains(of)).unwrap();
-        body.around.map(|around| Vec::from_iter(names(&table.bodies[around as usize])).join(" "))
+        let body = bodies.find(|body| names(body) == of.map(str::to_owned).into()).unwrap();
+        let next = |body: &&Body| Some(&table.bodies[body.around? as usize]);
+        std::iter::successors(next(&body), next).map(names).collect::<Vec<_>>()
     };
-    assert_eq!(around("col").as_deref(), Some("rows y"));
-    assert_eq!(around("rows").as_deref(), Some("x y"));
+    let [rows, function] = &around(["col", "x"])[..] else { panic!("{:?}", around(["col", "x"])) };
+    assert!(rows.contains("y") && !rows.contains("x"), "{rows:?}");
+    assert!(function.contains("x"), "{function:?}");
     // What accesses nothing itself is around nothing.
-    assert_eq!(around("twice").as_deref(), Some("x y"));
+    assert_eq!(around(["col", "twice"]), [function.clone()]);
 }
