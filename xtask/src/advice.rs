@@ -142,7 +142,7 @@ const CASES: &[Case] = &[
     Case { change: TILE, tile: 16, ..case("transposed", "advised/transposed.c", "transpose") },
     Case { change: PREFETCH, distance: 16, ..case("indirect", "advised/indirect.c", "values") },
     Case { change: PREFETCH, distance: 16, ..case("joined", "advised/joined.c", "slots") },
-    Case { change: PREFETCH, ..case("descended", "advised/descended.c", "node") },
+    Case { change: PREFETCH, ..case("descended", "advised/descended.c", "at") },
 ];
 
 const WITH_VALUES: &str = "-O2 -g --slimline-values";
@@ -378,6 +378,7 @@ impl Case {
         match of_data.and_then(|of| of.tried.iter().find(is_by_hand)) {
             Some(tried) => Ok((tried.time_ratio, advice)),
             None if advised.prefetches.chase.as_ref().is_some_and(|of| of.data == self.structure) => Ok((1.0, advice)),
+            None if self.distance == 0 => bail!("{}: no chase through {} is told", self.name, self.structure),
             None => bail!("{}: nothing is said of {} steps ahead for {}", self.name, self.distance, self.structure),
         }
     }
