@@ -443,19 +443,20 @@ fn row(facts: &Facts<'_>, (searched, ties): (&Searched, &Option<Vec<(String, Tie
     let patterns = visits.most_frequent(MOST_PATTERNS).into_iter();
     let (object_bytes, allocated_at) = objects(facts, searched.structure);
     let tried = |tried: &Tried| layout_row(shape, &tried.candidate, tried.ratio.expected);
-    let inlined = |candidate: &Candidate| candidate.inlined.as_ref().map(|inlined| InlinedRow::of(facts, inlined));
-    let advice = searched.advised().zip(searched.confirmed).map(|(advised, taken)| AdvisedRow {
-        layout: tried(advised),
-        title: title(shape, &advised.candidate),
-        predicted: PredictedRow::of(&taken, before),
-        cautions: {
-            let of_pointees = inlined(&advised.candidate).iter().flat_map(inlining::cautions).collect::<Vec<_>>();
-            [of_pointees, cautions(shape, &advised.candidate, ties.as_deref())].concat()
-        },
-        layouts: new_layouts(&advised.candidate.layout),
-        code: definitions(shape, &advised.candidate),
-        inlined: inlined(&advised.candidate),
-        touched_lines: touched_lines(shape, &advised.candidate),
+    let advice = searched.advised().zip(searched.confirmed).map(|(advised, taken)| {
+        let candidate = &advised.candidate;
+        let inlined = candidate.inlined.as_ref().map(|inlined| InlinedRow::of(facts, inlined));
+        let of_pointees = inlined.iter().flat_map(inlining::cautions);
+        AdvisedRow {
+            layout: tried(advised),
+            title: title(shape, candidate),
+            predicted: PredictedRow::of(&taken, before),
+            cautions: of_pointees.chain(cautions(shape, candidate, ties.as_deref())).collect(),
+            layouts: new_layouts(&candidate.layout),
+            code: definitions(shape, candidate),
+            inlined,
+            touched_lines: touched_lines(shape, candidate),
+        }
     });
     StructureRow {
         name: shape.name.clone(),

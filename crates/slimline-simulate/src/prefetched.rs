@@ -17,12 +17,14 @@
 //! loaded (S. Ainsworth and T. Jones, *Software Prefetching for Indirect Memory Accesses*, CGO 2017).
 
 mod steps;
+mod trail;
 
 use std::collections::VecDeque;
 
 use rustc_hash::FxHashMap;
 
 pub use self::steps::{FoundSteps, MainStep, Steps};
+use self::trail::{Numbered, Run, Trail};
 use crate::access::{Access, AccessKind, Consumer, Located};
 use crate::relaid::{NO_STRUCTURE, structure_key};
 
@@ -121,8 +123,8 @@ impl Stores {
 struct Occurrence {
     /// Where it waits, among all accesses.
     number: u64,
-    /// Which time through its loop it is in: what is around that, and how often that accessed anything.
-    run: (Option<u32>, u64),
+    /// Which time through its loop it is in.
+    run: Run,
     /// Where its indexes are, the first of which tells the step.
     indexes: [u64; MOST_INDEXES],
     /// What it loads, and what its index loads that has one itself.
@@ -168,12 +170,9 @@ struct Following {
 }
 
 /// A thread.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 struct Thread {
-    /// By instruction: where it was last.
-    last: Vec<u64>,
-    /// By body: how often it accessed anything.
-    accesses: Vec<u64>,
+    trail: Trail,
     /// By what is chosen.
     loads: Vec<Following>,
 }
@@ -187,8 +186,7 @@ pub struct Prefetched<'a, C> {
     chosen: Vec<Chosen<'a>>,
     /// By instruction: which of those chosen it is a copy of, and which copy.
     copy_of: Vec<Option<(u32, &'a Copy)>>,
-    /// Bodies that are numbered.
-    bodies: usize,
+    numbered: Numbered,
     threads: Vec<Thread>,
     stores: Stores,
     /// Accesses that wait, and the number of the first one.
@@ -202,17 +200,15 @@ pub struct Prefetched<'a, C> {
 impl<'a, C: Consumer> Prefetched<'a, C> {
     /// With these prefetches; with none accesses are as they were. Of what keys are, nothing is known behind the last one.
     pub fn new(to: C, keys: &'a [KeyRole], chosen: Vec<Chosen<'a>>) -> Self {
-        let instructions = chosen.iter().flat_map(|(indirect, _)| &indirect.copies).map(Copy::instructions).max();
-        let mut copy_of: Vec<Option<(u32, &'a Copy)>> = vec![None; instructions.unwrap_or(0)];
-        let mut bodies = 0;
+        let numbered = Numbered::of(chosen.iter().flat_map(|(indirect, _)| &indirect.copies));
+        let mut copy_of: Vec<Option<(u32, &'a Copy)>> = vec![None; numbered.instructions];
         for (number, (indirect, _)) in (0..).zip(&chosen) {
             for copy in &indirect.copies {
                 copy_of[copy.load as usize] = Some((number, copy));
-                bodies = bodies.max(copy.around.map_or(0, |around| around as usize + 1));
             }
         }
         let (threads, stores, waiting, loads, handed_on) = Default::default();
-        Self { to, keys, chosen, copy_of, bodies, threads, stores, waiting, first: 0, loads, handed_on }
+        Self { to, keys, chosen, copy_of, numbered, threads, stores, waiting, first: 0, loads, handed_on }
     }
 
     /// Who took it all in.
@@ -231,24 +227,17 @@ impl<'a, C: Consumer> Prefetched<'a, C> {
         if access.kind.stores() && !self.chosen.is_empty() {
             self.stores.note(&access, number, self.first);
         }
-        let copy = self.copy_of.get(role.instruction as usize).copied();
-        let (is_around, thread) = ((role.body as usize) < self.bodies, access.thread as usize);
-        if copy.is_none() && !is_around {
+        if !self.numbered.has(&role) {
             return;
         }
+        let thread = access.thread as usize;
         if self.threads.len() <= thread {
-            self.threads.resize_with(thread + 1, Thread::default);
+            let loads = vec![Following::default(); self.chosen.len()];
+            self.threads.resize(thread + 1, Thread { trail: Trail::new(self.numbered), loads });
         }
         let thread = &mut self.threads[thread];
-        if is_around {
-            thread.accesses.resize(self.bodies, 0);
-            thread.accesses[role.body as usize] += 1;
-        }
-        let Some(copy) = copy else { return };
-        thread.last.resize(self.copy_of.len(), 0);
-        thread.last[role.instruction as usize] = access.address;
-        let Some((of, copy)) = copy else { return };
-        thread.loads.resize_with(self.chosen.len(), Following::default);
+        thread.trail.note(&role, &access);
+        let Some((of, copy)) = self.copy_of.get(role.instruction as usize).copied().flatten() else { return };
         let (indirect, distance) = self.chosen[of as usize];
         let occurrence = thread.occurrence(copy, (of, indirect), (number, access.address), &self.stores);
         self.loads.push_back(Waits { number, of, indexes: occurrence.indexes, asked: None });
@@ -285,14 +274,6 @@ impl<'a, C: Consumer> Prefetched<'a, C> {
             self.waiting.pop_front();
             self.first += 1;
         }
-    }
-}
-
-impl Copy {
-    /// Instructions that are numbered up to those that it names.
-    fn instructions(&self) -> usize {
-        let others = self.indexes.iter().chain(&self.through).chain(&self.staying);
-        others.chain([&self.load]).max().map_or(0, |most| *most as usize + 1)
     }
 }
 
@@ -337,9 +318,10 @@ impl Thread {
         (number, address): (u64, u64),
         stores: &Stores,
     ) -> Occurrence {
+        let last = |instruction: u32| self.trail.last(instruction).0;
         let mut indexes = [0; MOST_INDEXES];
         for (at, index) in indexes.iter_mut().zip(&copy.indexes) {
-            *at = self.last[*index as usize];
+            *at = last(*index);
         }
         let following = &mut self.loads[of as usize];
         following.lane = match following.index.replace(indexes[0]) == Some(indexes[0]) {
@@ -347,12 +329,9 @@ impl Thread {
             false => 0,
         };
         indexes[0] = indexes[0].wrapping_add_signed(indirect.stride.wrapping_mul(following.lane.into()));
-        let through = copy.through.map(|through| self.last[through as usize]);
-        let run =
-            (copy.around, copy.around.map_or(0, |around| self.accesses.get(around as usize).copied().unwrap_or(0)));
+        let (through, run) = (copy.through.map(last), self.trail.run(copy.around));
         let before = following.occurrences.back().map_or(number, |before| before.number);
-        let is_changed =
-            copy.staying.iter().any(|staying| stores.is_stored_since(self.last[*staying as usize], before));
+        let is_changed = copy.staying.iter().any(|staying| stores.is_stored_since(last(*staying), before));
         Occurrence { number, run, indexes, address, through, is_changed }
     }
 }

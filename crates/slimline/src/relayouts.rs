@@ -315,19 +315,8 @@ impl<'a> Search<'a> {
         let structured = &self.structured;
         let of_structure = |structure: u32| {
             let to_it = visits[structure as usize].accesses;
-            Searched {
-                structure,
-                share: share(&waited, structure, (to_it, replayed)),
-                accesses: to_it,
-                objects: objects_of(structured, (&self.objects, &self.origins), structure),
-                inlined: Vec::new(),
-                not_inlined: Vec::new(),
-                held_in: None,
-                untouchable: None,
-                tried: Vec::new(),
-                chosen: None,
-                confirmed: None,
-            }
+            let objects = objects_of(structured, (&self.objects, &self.origins), structure);
+            Searched::new(structure, share(&waited, structure, (to_it, replayed)), to_it, objects)
         };
         // An array of numbers that one thread has, or that nobody stores to, is memory of no structure.
         let is_looked_at = |structure: &u32| {

@@ -300,10 +300,8 @@ impl Accessing for Finding<'_> {
                 if let Found { owners: Some(owners), objects, .. } = &mut *self.found {
                     let value = site.value.and(own.last().copied());
                     let accessed = Accessed { thread, site: id, kind: access_kind, address, bytes: left, value };
-                    match is_object(key) {
-                        true => owners.access(memory.live, (key, &objects[key as usize]), accessed),
-                        false => owners.access_elsewhere(accessed),
-                    }
+                    let object = is_object(key).then(|| (key, &objects[key as usize]));
+                    owners.access(memory.live, object, accessed);
                 }
                 if let Some(values) = self.found.structures.as_mut().and_then(ObjectStructures::values)
                     && left == bytes

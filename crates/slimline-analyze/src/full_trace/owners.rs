@@ -170,15 +170,17 @@ impl Owners {
         }
     }
 
-    /// An access to an object that this reading has under this number.
-    pub(super) fn access(&mut self, live: &mut LiveBlocks, (own, object): (u32, &Object), accessed: Accessed) {
-        let number = self.number(own, object);
+    /// An access, to an object that this reading has under this number; none where it is to no object.
+    pub(super) fn access(&mut self, live: &mut LiveBlocks, object: Option<(u32, &Object)>, accessed: Accessed) {
+        let number = object.map_or(UNKNOWN, |(own, object)| self.number(own, object));
         let of = self.known.get(number as usize).copied();
-        let leading = self.leading(&accessed);
-        if let Some((at, _)) =
-            leading.filter(|(at, _)| of.and_then(|of| of.single()) != Some(self.fields[*at].field.pointee))
+        let single = of.and_then(|of| of.single());
+        let mut leading = self.leading(&accessed);
+        if let Some((at, _)) = leading
+            && single != Some(self.fields[at].field.pointee)
         {
             self.fields[at].elsewhere += 1;
+            leading = None;
         }
         let Some(of) = of else { return };
         let Some(ObjectStructure { structure, skipped, .. }) = of.structure else { return };
@@ -196,13 +198,6 @@ impl Owners {
             if field.pointee == structure {
                 self.pointee(live, (at, number), leading, accessed);
             }
-        }
-    }
-
-    /// An access to what no object is.
-    pub(super) fn access_elsewhere(&mut self, accessed: Accessed) {
-        if let Some((at, _)) = self.leading(&accessed) {
-            self.fields[at].elsewhere += 1;
         }
     }
 

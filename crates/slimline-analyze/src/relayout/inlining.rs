@@ -8,7 +8,7 @@
 //! A pass of its own tells whose pointers objects are found by ([`owners`](crate::full_trace::owners)); what comes of that is a layout as any other.
 
 use super::candidates::{Objects, alignment, bare, pointee};
-use crate::full_trace::object_structures::{Filled, Hold, Structured};
+use crate::full_trace::object_structures::{Hold, Structured};
 use crate::full_trace::owners::{Holder, Owned, OwningField};
 
 /// Part of the objects that must have one owner.
@@ -167,10 +167,7 @@ pub fn inlined(
     (field, owned): (OwningField, Owned),
     (elements, objects): (u64, u64),
 ) -> Result<Inlined, Refused> {
-    let is_one =
-        |(object, _): &(u32, Holder)| structured.objects[*object as usize].is_some_and(|of| of.filled == Filled::One);
-    let Owned { objects: mut pairs, shared, outlived, elsewhere, through, otherwise } = owned;
-    pairs.retain(is_one);
+    let Owned { objects: pairs, shared, outlived, elsewhere, through, otherwise } = owned;
     let mut holders: Vec<Holder> = pairs.iter().map(|(_, holder)| *holder).collect();
     holders.sort_unstable();
     holders.dedup();
@@ -188,7 +185,7 @@ pub fn inlined(
 pub(super) mod tests {
     use super::super::candidates::tests::structure;
     use super::*;
-    use crate::full_trace::object_structures::{ObjectStructure, StructureShape};
+    use crate::full_trace::object_structures::{Filled, ObjectStructure, StructureShape};
 
     /// `struct owner { long key; struct part *part; struct part *other; struct owner *up; }`, and a part of 40 bytes.
     pub(crate) fn structured(parts: usize) -> Structured {

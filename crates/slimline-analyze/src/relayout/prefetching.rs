@@ -34,7 +34,7 @@ pub struct FoundLoad {
     pub keys: Vec<u32>,
     /// By numbers of sites; none of a chase.
     pub copies: Vec<Copy>,
-    /// Instructions that compute its address anew.
+    /// Instructions that compute its address anew; none of a chase.
     pub computed: f64,
     /// Its address comes of what it loaded a step before.
     pub is_chase: bool,
@@ -96,8 +96,10 @@ pub fn find(program: &Program, (sites, walks): (&[SiteId], &[Walking]), origins:
         let load = loads.entry((is_chase, place(address.site))).or_default();
         load.is_chase = is_chase;
         load.keys.extend(&keys_of[&address.site]);
-        load.computed = load.computed.max(sites_known.computed(address));
-        load.copies.extend(copy);
+        if let Some((copy, computed)) = copy {
+            load.computed = load.computed.max(computed);
+            load.copies.push(copy);
+        }
     }
     let mut loads: Vec<FoundLoad> = loads.into_values().collect();
     loads.iter_mut().for_each(|load| load.copies.sort_unstable_by_key(|copy| copy.load));
@@ -171,27 +173,20 @@ impl<'a> Sites<'a> {
         body.map_or(INSTRUCTIONS, |body| f64::from(body.instructions) / body.sites.len() as f64)
     }
 
-    /// Instructions that compute an address anew: what is between is computed twice, for itself and for what it is an index of.
-    fn computed(&self, address: &KnownAddress) -> f64 {
-        let between = address.loads.iter().filter(|load| self.ways.get(load) == Some(&Way::Otherwise));
-        let between =
-            between.filter_map(|load| self.addresses.get(load)).map(|between| 2.0 * f64::from(between.instructions));
-        f64::from(address.instructions) + between.sum::<f64>()
-    }
-
     /// The loads that an address is computed of; nothing where one was never done.
     fn loads(&self, address: &KnownAddress) -> Option<Vec<(SiteId, Way)>> {
         address.loads.iter().map(|load| Some((*load, *self.ways.get(load)?))).collect()
     }
 
-    /// A load that can be prefetched.
-    fn copy(&self, address: &KnownAddress) -> Option<Copy> {
+    /// A load that can be prefetched, and how many instructions compute its address anew.
+    fn copy(&self, address: &KnownAddress) -> Option<(Copy, f64)> {
         // What goes by a stride itself hardware fetches.
         if address.is_carried || self.ways.get(&address.site) != Some(&Way::Otherwise) {
             return None;
         }
         let around = self.body(address.site).and_then(|body| body.around).map(|around| around as u32);
         let mut copy = Copy { load: address.site.0, through: None, indexes: Vec::new(), staying: Vec::new(), around };
+        let mut computed = f64::from(address.instructions);
         for (load, way) in self.loads(address)? {
             match way {
                 Way::Strides => copy.indexes.push(load.0),
@@ -199,6 +194,8 @@ impl<'a> Sites<'a> {
                 Way::Otherwise => {
                     let is_first = copy.through.replace(load.0).is_none();
                     let between = self.addresses.get(&load).filter(|between| !between.is_carried && is_first)?;
+                    // For itself, and for what it is an index of.
+                    computed += 2.0 * f64::from(between.instructions);
                     let before = copy.indexes.len();
                     for (load, way) in self.loads(between)? {
                         match way {
@@ -213,7 +210,7 @@ impl<'a> Sites<'a> {
                 }
             }
         }
-        (1..=MOST_INDEXES).contains(&copy.indexes.len()).then_some(copy)
+        (1..=MOST_INDEXES).contains(&copy.indexes.len()).then_some((copy, computed))
     }
 }
 

@@ -64,10 +64,34 @@ pub struct Searched {
 }
 
 impl Searched {
+    /// One of which nothing was tried yet.
+    pub const fn new(structure: u32, share: f64, accesses: u64, objects: Objects) -> Self {
+        Self {
+            structure,
+            share,
+            accesses,
+            objects,
+            inlined: Vec::new(),
+            not_inlined: Vec::new(),
+            held_in: None,
+            untouchable: None,
+            tried: Vec::new(),
+            chosen: None,
+            confirmed: None,
+        }
+    }
+
     /// Takes in what each of the layouts came to, and chooses one.
     pub fn judge(&mut self, candidates: Vec<Candidate>, ratios: &[TimeRatio]) {
         self.tried = candidates.into_iter().zip(ratios).map(|(candidate, &ratio)| Tried { candidate, ratio }).collect();
-        self.chosen = best(ratios);
+        self.choose(|_| true);
+    }
+
+    /// Chooses one of these.
+    fn choose(&mut self, is_free: impl Fn(&Candidate) -> bool) {
+        let free: Vec<usize> = (0..self.tried.len()).filter(|&tried| is_free(&self.tried[tried].candidate)).collect();
+        let ratios: Vec<TimeRatio> = free.iter().map(|&tried| self.tried[tried].ratio).collect();
+        self.chosen = best(&ratios).map(|best| free[best]);
     }
 
     /// Takes in what the program took with what is chosen alone: one that does not save enough is not advised.
@@ -97,19 +121,16 @@ pub fn settle(searched: &mut [Searched]) {
     for at in order {
         let of = &mut searched[at];
         let holder = |structure: u32| taken.iter().find(|(taken, _)| *taken == structure).map(|(_, holder)| *holder);
-        let pointee = |tried: &Tried| tried.candidate.inlined.as_ref().map(|inlined| inlined.field.pointee);
+        let pointee = |candidate: &Candidate| candidate.inlined.as_ref().map(|inlined| inlined.field.pointee);
         of.held_in = holder(of.structure);
         if of.held_in.is_some() {
             of.chosen = None;
-        } else if of.advised().and_then(pointee).and_then(holder).is_some() {
-            let free: Vec<usize> =
-                (0..of.tried.len()).filter(|&tried| pointee(&of.tried[tried]).and_then(holder).is_none()).collect();
-            let ratios: Vec<TimeRatio> = free.iter().map(|&tried| of.tried[tried].ratio).collect();
-            of.chosen = best(&ratios).map(|best| free[best]);
+        } else if of.advised().and_then(|tried| pointee(&tried.candidate)).and_then(holder).is_some() {
+            of.choose(|candidate| pointee(candidate).and_then(holder).is_none());
         }
         if let Some(advised) = of.advised() {
             taken.push((of.structure, of.structure));
-            taken.extend(pointee(advised).map(|pointee| (pointee, of.structure)));
+            taken.extend(pointee(&advised.candidate).map(|pointee| (pointee, of.structure)));
         }
     }
 }
@@ -122,9 +143,7 @@ pub fn release(searched: &mut [Searched]) -> bool {
     for of in searched.iter_mut().filter(is_free) {
         of.held_in = None;
         // What others are held in is settled.
-        let own: Vec<usize> =
-            (0..of.tried.len()).filter(|&tried| of.tried[tried].candidate.inlined.is_none()).collect();
-        of.chosen = best(&own.iter().map(|&tried| of.tried[tried].ratio).collect::<Vec<_>>()).map(|best| own[best]);
+        of.choose(|candidate| candidate.inlined.is_none());
         any |= of.chosen.is_some();
     }
     any
@@ -175,19 +194,7 @@ mod tests {
         let objects = Objects { count: 100, otherwise: 0, apart: 0 };
         let ratio = |saved: f64| TimeRatio { low: 0.0, expected: 1.0 - saved, high: 1.0 };
         let of = |structure, tried: &[(&Candidate, f64)]| {
-            let mut of = Searched {
-                structure,
-                share: 0.5,
-                accesses: 100,
-                objects,
-                inlined: Vec::new(),
-                not_inlined: Vec::new(),
-                held_in: None,
-                untouchable: None,
-                tried: Vec::new(),
-                chosen: None,
-                confirmed: None,
-            };
+            let mut of = Searched::new(structure, 0.5, 100, objects);
             let ratios: Vec<TimeRatio> = tried.iter().map(|(_, saved)| ratio(*saved)).collect();
             of.judge(tried.iter().map(|(of, _)| (*of).clone()).collect(), &ratios);
             of
@@ -224,19 +231,7 @@ mod tests {
     #[test]
     fn what_all_of_the_program_does_not_confirm_is_not_advised() {
         let objects = Objects { count: 100, otherwise: 0, apart: 0 };
-        let mut searched = Searched {
-            structure: 0,
-            share: 0.5,
-            accesses: 100,
-            objects,
-            inlined: Vec::new(),
-            not_inlined: Vec::new(),
-            held_in: None,
-            untouchable: None,
-            tried: Vec::new(),
-            chosen: None,
-            confirmed: None,
-        };
+        let mut searched = Searched::new(0, 0.5, 100, objects);
         let visits = Visits { accesses: 100, ..Visits::default() };
         let found = candidates(&structure(16, &[("a", 8), ("b", 8)]), &visits, objects).unwrap();
         let ratios: Vec<TimeRatio> =

@@ -55,11 +55,10 @@ impl<'m> Nesting<'m> {
     pub fn bodies(&self, blocks: &[Block<'m>], is_such: impl Fn(Block<'m>) -> bool) -> Vec<BodyBlocks<'m>> {
         let are_looked_for: Vec<bool> =
             self.loops.iter().map(|it| it.blocks.iter().any(|block| is_such(*block))).collect();
-        // Loops without such blocks: how often each goes round.
-        let trip_count = |(it, is_looked_for): (&BlocksOfLoop<'m>, &bool)| {
-            if *is_looked_for { 1 } else { it.trip_count().unwrap_or(1) }
-        };
-        let trip_counts: Vec<u64> = self.loops.iter().zip(&are_looked_for).map(trip_count).collect();
+        // Loops without such blocks of which it is known how often each goes round.
+        let counted: Vec<(&BlocksOfLoop<'m>, u64)> = (self.loops.iter().zip(&are_looked_for))
+            .filter_map(|(it, is_looked_for)| Some((it, it.trip_count().filter(|_| !is_looked_for)?)))
+            .collect();
         // Of the first so many loops.
         let innermost = |block: Block<'m>, loops: usize| {
             let around = (0..loops).rev().find(|&of| are_looked_for[of] && self.loops[of].blocks.contains(&block));
@@ -70,7 +69,7 @@ impl<'m> Nesting<'m> {
             bodies.push(BodyBlocks { blocks: Vec::new(), around: Some(innermost(it.header, number)) });
         }
         for block in blocks {
-            let around = self.loops.iter().zip(&trip_counts).filter(|(it, _)| it.blocks.contains(block));
+            let around = counted.iter().filter(|(it, _)| it.blocks.contains(block));
             let times = around.map(|(_, trip_count)| *trip_count).fold(1, u64::saturating_mul);
             bodies[innermost(*block, self.loops.len())].blocks.push((*block, times));
         }

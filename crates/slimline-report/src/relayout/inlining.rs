@@ -6,8 +6,8 @@ use serde::Serialize;
 use slimline_analyze::full_trace::owners::OwningField;
 use slimline_analyze::relayout::inlining::{Inlined, NotInlined, Ownership, Refused};
 
-use super::Facts;
 use super::cautions::Caution;
+use super::{Facts, RelayoutReport, StructureRow};
 
 /// Whose pointers objects were found by.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
@@ -87,11 +87,15 @@ fn names(facts: &Facts<'_>, of: &OwningField) -> [String; 2] {
 impl InlinedRow {
     pub(super) fn of(facts: &Facts<'_>, inlined: &Inlined) -> Self {
         let [field, structure] = names(facts, &inlined.field);
-        let mut of_place: BTreeMap<String, u64> = BTreeMap::new();
+        let mut of_origin: BTreeMap<u32, u64> = BTreeMap::new();
         for (object, _) in &inlined.objects {
-            let place = &facts.origins[facts.objects[*object as usize].origin as usize].allocated_at;
+            *of_origin.entry(facts.objects[*object as usize].origin).or_default() += 1;
+        }
+        let mut of_place: BTreeMap<String, u64> = BTreeMap::new();
+        for (origin, count) in of_origin {
+            let place = &facts.origins[origin as usize].allocated_at;
             if place.line > 0 {
-                *of_place.entry(format!("{}:{}", place.file, place.line)).or_default() += 1;
+                *of_place.entry(format!("{}:{}", place.file, place.line)).or_default() += count;
             }
         }
         let mut places: Vec<(String, u64)> = of_place.into_iter().collect();
@@ -99,6 +103,13 @@ impl InlinedRow {
         let allocated_at = places.into_iter().map(|(place, _)| place).collect();
         let ownership = OwnershipRow::of(&inlined.ownership);
         Self { field, structure, bytes: inlined.bytes, ownership, allocated_at }
+    }
+}
+
+impl RelayoutReport {
+    /// Fields whose pointees can't be in their place, each with its structure.
+    pub(crate) fn kept_pointers(&self) -> impl Iterator<Item = (&StructureRow, &NotInlinedRow)> {
+        self.structures.iter().flat_map(|of| of.not_inlined.iter().map(move |row| (of, row)))
     }
 }
 

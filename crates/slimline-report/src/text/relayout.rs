@@ -71,7 +71,7 @@ pub fn relayout(out: &mut impl Write, report: &RelayoutReport, here: &Path) -> f
         }
     }
     let unnamed = unnamed(report, |at| seen_from(here, at));
-    let has_pointers = report.structures.iter().any(|of| !of.not_inlined.is_empty());
+    let has_pointers = report.kept_pointers().next().is_some();
     let has_others = has_pointers || !others.is_empty() || !other_loops.is_empty() || !other_loads.is_empty();
     if has_others || report.prefetches.chase.is_some() || !unnamed.is_empty() {
         heading(out, "LEAVE ALONE")?;
@@ -81,7 +81,7 @@ pub fn relayout(out: &mut impl Write, report: &RelayoutReport, here: &Path) -> f
         let line = format!("{} ({} of the time): {}.", plain(&of.name), percent(of.share), plain(reason));
         fold(out, &line, 2, 4)?;
     }
-    for (of, row) in report.structures.iter().flat_map(|of| of.not_inlined.iter().map(move |row| (of, row))) {
+    for (of, row) in report.kept_pointers() {
         fold(out, &inlining::left_alone(of, row), 2, 4)?;
     }
     for of in other_loops {

@@ -1,5 +1,6 @@
 //! How indexes of loads go on from one load to the next, of all copies together.
 
+use super::trail::{Numbered, Run, Trail};
 use super::{Copy, KeyRole};
 use crate::access::{Access, Consumer};
 
@@ -16,8 +17,7 @@ pub struct Steps<'a> {
     keys: &'a [KeyRole],
     /// By instruction: which load it is a copy of, its first index, and what its loop is in.
     copy_of: Vec<Option<(u32, u32, Option<u32>)>>,
-    /// Bodies that are numbered.
-    bodies: usize,
+    numbered: Numbered,
     /// By thread.
     threads: Vec<Thread>,
     found: Vec<FoundSteps>,
@@ -26,10 +26,7 @@ pub struct Steps<'a> {
 /// A thread.
 #[derive(Clone, Debug)]
 struct Thread {
-    /// By instruction: where it was last, and how many bytes it accessed there.
-    last: Vec<(u64, u32)>,
-    /// By body: how often it accessed anything.
-    accesses: Vec<u64>,
+    trail: Trail,
     /// By load.
     steps: Vec<Last>,
 }
@@ -41,7 +38,7 @@ struct Last {
     index: Option<u64>,
     lanes: u64,
     /// Which time through its loop that was in.
-    run: (Option<u32>, u64),
+    run: Run,
 }
 
 /// What was found of a load.
@@ -101,17 +98,16 @@ impl FoundSteps {
 impl<'a> Steps<'a> {
     /// Of loads with these copies.
     pub fn new(keys: &'a [KeyRole], loads: &[&[Copy]]) -> Self {
-        let instructions = loads.iter().flat_map(|copies| copies.iter()).map(Copy::instructions).max().unwrap_or(0);
-        let mut copy_of = vec![None; instructions];
-        let (mut bodies, mut found) = (0, vec![FoundSteps::default(); loads.len()]);
+        let numbered = Numbered::of(loads.iter().flat_map(|copies| copies.iter()));
+        let mut copy_of = vec![None; numbered.instructions];
+        let mut found = vec![FoundSteps::default(); loads.len()];
         for (number, copies) in (0..).zip(loads) {
             for copy in *copies {
                 copy_of[copy.load as usize] = copy.indexes.first().map(|index| (number, *index, copy.around));
-                bodies = bodies.max(copy.around.map_or(0, |around| around as usize + 1));
             }
             found[number as usize].has_ends = copies.iter().all(|copy| copy.around.is_some());
         }
-        Self { keys, copy_of, bodies, threads: Vec::new(), found }
+        Self { keys, copy_of, numbered, threads: Vec::new(), found }
     }
 
     /// What was found, by load.
@@ -121,30 +117,20 @@ impl<'a> Steps<'a> {
 
     fn one(&mut self, access: &Access) {
         let Some(role) = self.keys.get(access.key as usize) else { return };
-        let instruction = role.instruction as usize;
-        let (copy, is_around) = (self.copy_of.get(instruction).copied(), (role.body as usize) < self.bodies);
-        if copy.is_none() && !is_around {
+        if !self.numbered.has(role) {
             return;
         }
         let thread = access.thread as usize;
         if self.threads.len() <= thread {
-            let none = Thread {
-                last: vec![(0, 0); self.copy_of.len()],
-                accesses: vec![0; self.bodies],
-                steps: vec![Last::default(); self.found.len()],
-            };
+            let none = Thread { trail: Trail::new(self.numbered), steps: vec![Last::default(); self.found.len()] };
             self.threads.resize(thread + 1, none);
         }
-        let Thread { last, accesses, steps } = &mut self.threads[thread];
-        if is_around {
-            accesses[role.body as usize] += 1;
-        }
-        let Some(copy) = copy else { return };
-        last[instruction] = (access.address, access.bytes);
+        let Thread { trail, steps } = &mut self.threads[thread];
+        trail.note(role, access);
+        let copy = self.copy_of.get(role.instruction as usize).copied().flatten();
         let Some((load, index, around)) = copy else { return };
-        let ((index, index_bytes), found) = (last[index as usize], &mut self.found[load as usize]);
-        let before = &mut steps[load as usize];
-        let run = (around, around.map_or(0, |around| accesses[around as usize]));
+        let ((index, index_bytes), found) = (trail.last(index), &mut self.found[load as usize]);
+        let (before, run) = (&mut steps[load as usize], trail.run(around));
         let is_other_run = std::mem::replace(&mut before.run, run) != run;
         found.loads += 1;
         let Some(bytes) = before.index.replace(index).map(|before| index.wrapping_sub(before).cast_signed()) else {

@@ -323,9 +323,8 @@ fn left_alone(out: &mut impl Write, report: &RelayoutReport) -> fmt::Result {
     let other_loops: Vec<&LoopRow> = report.loops.iter().filter(|of| of.advice.is_none()).collect();
     let other_loads: Vec<&PrefetchRow> = report.prefetches.loads.iter().filter(|of| of.advice.is_none()).collect();
     let unnamed = unnamed(report, str::to_owned);
-    let pointers = report.structures.iter().flat_map(|of| of.not_inlined.iter().map(move |row| (of, row)));
-    let has_others =
-        pointers.clone().next().is_some() || !others.is_empty() || !other_loops.is_empty() || !other_loads.is_empty();
+    let has_pointers = report.kept_pointers().next().is_some();
+    let has_others = has_pointers || !others.is_empty() || !other_loops.is_empty() || !other_loads.is_empty();
     if !has_others && report.prefetches.chase.is_none() && unnamed.is_empty() {
         return Ok(());
     }
@@ -344,7 +343,7 @@ fn left_alone(out: &mut impl Write, report: &RelayoutReport) -> fmt::Result {
         tried(out, of, None)?;
         writeln!(out, "</div>\n</details>")?;
     }
-    for (of, row) in pointers {
+    for (of, row) in report.kept_pointers() {
         writeln!(out, "<p>{}</p>", Escaped(&inlining::left_alone(of, row)))?;
     }
     other_loops.into_iter().try_for_each(|of| loops::left_alone(out, of))?;
