@@ -148,7 +148,7 @@ pub fn half_is_in(parts: &[u64], extent: u64) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
-    use slimline_simulate::access::{Access, AccessKind, Consumer as _};
+    use slimline_simulate::access::{Access, AccessKind, Consumer as _, Work};
     use slimline_simulate::machine::Machine;
     use slimline_simulate::simulation::{Options, Simulation};
 
@@ -171,7 +171,7 @@ mod tests {
         let mut simulation = Simulation::new(&Machine::parse(MACHINE).unwrap(), &Options::default()).unwrap();
         for &(key, line) in accesses {
             let kind = AccessKind::Load;
-            simulation.take(&[Access { address: line * 64, key, bytes: 1, thread: 0, kind }]);
+            simulation.take(&[Access { address: line * 64, key, bytes: 1, thread: 0, kind, work: Work::USUAL }]);
         }
         let keys = parts.iter().map(|&(data, part)| Origin { data, part, ..Origin::default() }).collect();
         histograms(&simulation.finish(), &Origins::new(keys, data, Names::default(), Vec::new()), extents)

@@ -226,7 +226,7 @@ pub fn of_data(walks: &[NestWalk], data: u32) -> impl Iterator<Item = &NestWalk>
 
 #[cfg(test)]
 pub(crate) mod tests {
-    use slimline_simulate::access::{Access, AccessKind, Consumer as _};
+    use slimline_simulate::access::{Access, AccessKind, Consumer as _, Work};
     use slimline_simulate::locality::Locality;
     use slimline_simulate::machine::Machine;
 
@@ -249,7 +249,7 @@ pub(crate) mod tests {
         let mut locality = Locality::new(&Machine::parse(MACHINE).unwrap()).unwrap();
         let load = |(key, address)| {
             let thread = u32::from(key == 3);
-            Access { address, key, bytes: 8, thread, kind: AccessKind::Load }
+            Access { address, key, bytes: 8, thread, kind: AccessKind::Load, work: Work::USUAL }
         };
         locality.take(&accesses.into_iter().map(load).collect::<Vec<_>>());
         let mut names = Names::default();

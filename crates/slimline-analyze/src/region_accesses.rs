@@ -99,7 +99,7 @@ pub fn watched(origins: &Origins) -> impl Iterator<Item = (u32, u32, u32)> {
 
 #[cfg(test)]
 mod tests {
-    use slimline_simulate::access::{Access, AccessKind, Consumer};
+    use slimline_simulate::access::{Access, AccessKind, Consumer, Work};
     use slimline_simulate::extents::Extents;
     use slimline_simulate::machine::Machine;
     use slimline_simulate::simulation::{Options, Simulation};
@@ -159,7 +159,8 @@ mod tests {
         let mut simulation = Simulation::new(&Machine::parse(MACHINE).unwrap(), &Options::default()).unwrap();
         let mut extents = Extents::handing_on(&mut simulation);
         let at = [(0, 0), (1, 64), (1, 72), (2, 128), (3, 1024), (4, 1032), (5, 4096)];
-        let access = |(key, address)| Access { address, key, bytes: 8, thread: 0, kind: AccessKind::Load };
+        let access =
+            |(key, address)| Access { address, key, bytes: 8, thread: 0, kind: AccessKind::Load, work: Work::USUAL };
         extents.take(&at.map(access));
         let (extents, bytes) = extents.finish_with_bytes();
         region_accesses(&simulation.finish(), &origins(), (&extents, &bytes), chosen)

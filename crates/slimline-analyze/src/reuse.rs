@@ -161,7 +161,7 @@ fn subtract(costs: &mut Costs, part: &Costs) {
 
 #[cfg(test)]
 mod tests {
-    use slimline_simulate::access::{Access, AccessKind, Consumer as _};
+    use slimline_simulate::access::{Access, AccessKind, Consumer as _, Work};
     use slimline_simulate::locality::Locality;
     use slimline_simulate::machine::Machine;
 
@@ -185,7 +185,8 @@ mod tests {
              ways = 2\nlatency = 1\n[[memory]]\nname = \"memory\"\nlatency = 11\n",
         );
         let mut locality = Locality::new(&machine.unwrap()).unwrap();
-        let access = |key, address| Access { address, key, bytes: 8, thread: 0, kind: AccessKind::Load };
+        let access =
+            |key, address| Access { address, key, bytes: 8, thread: 0, kind: AccessKind::Load, work: Work::USUAL };
         // Three lines of the grid by line 1, then again by line 2; the sum once.
         let accesses = [access(0, 0), access(0, 64), access(0, 128), access(2, 4096)];
         locality.take(&accesses);

@@ -27,7 +27,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use rustc_hash::{FxHashMap, FxHashSet};
 use slimline_attribute::resolver::PartTables;
 use slimline_attribute::tables::Tables;
-use slimline_simulate::access::{Access, AccessKind, Consumer as _};
+use slimline_simulate::access::{Access, AccessKind, Consumer as _, Work};
 use slimline_simulate::sharing::{LineFinder, ObservedLines, Part, SharedLine, Uses, parts};
 use slimline_trace::access::{self, AccessBatch, GroupId, SiteId, ThreadId};
 
@@ -102,7 +102,7 @@ fn accessed(address: u64, bytes: u16, kind: access::AccessKind, thread: u32) -> 
         (false, true) => AccessKind::Store,
         (true, true) => AccessKind::Modify,
     };
-    (address != 0).then_some(Access { address, key: 0, bytes: bytes.into(), thread, kind })
+    (address != 0).then_some(Access { address, key: 0, bytes: bytes.into(), thread, kind, work: Work::USUAL })
 }
 
 /// A part of a line, as one instruction of one thread accesses it.

@@ -434,7 +434,7 @@ fn add_bytes(of: &mut BTreeMap<u32, u64>, (one, other): (u32, u32), [ones, other
 
 #[cfg(test)]
 mod tests {
-    use slimline_simulate::access::{Access, AccessKind, Consumer as _};
+    use slimline_simulate::access::{Access, AccessKind, Consumer as _, Work};
     use slimline_simulate::machine::Machine;
     use slimline_simulate::sharing::LineFinder;
 
@@ -464,6 +464,7 @@ mod tests {
             bytes: 8,
             thread,
             kind,
+            work: Work::USUAL,
         };
         let accesses: Vec<Access> = accesses.iter().map(access).collect();
         let mut finder = LineFinder::new(64);
@@ -655,6 +656,7 @@ mod tests {
                 bytes: 8,
                 thread,
                 kind,
+                work: Work::USUAL,
             })
             .collect();
         let mut finder = LineFinder::new(64);

@@ -8,7 +8,7 @@ mod processor;
 
 use std::time::Duration;
 
-use slimline_simulate::access::{Access, AccessKind, Consumer as _};
+use slimline_simulate::access::{Access, AccessKind, Consumer as _, Work};
 use slimline_simulate::machine::{Counting, Machine};
 use slimline_simulate::simulation::{Options, Simulation};
 
@@ -120,7 +120,7 @@ fn with_tlb(machine: &Machine) -> Machine {
 }
 
 fn access(address: u64, key: u32, kind: AccessKind) -> Access {
-    Access { address, key: key % KEYS, bytes: 8, thread: 0, kind }
+    Access { address, key: key % KEYS, bytes: 8, thread: 0, kind, work: Work::USUAL }
 }
 
 /// Passes over arrays of 64 KiB to 4 MiB with three fields of elements of 24 bytes each, and a sum on the stack.

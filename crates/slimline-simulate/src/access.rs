@@ -14,6 +14,32 @@ pub struct Access {
     pub thread: u32,
     /// What it does.
     pub kind: AccessKind,
+    /// What is computed with it.
+    pub work: Work,
+}
+
+/// Instructions that go with an access, that one counted: those of its loop by its loads and stores.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Work(u16);
+
+impl Work {
+    /// Of code that does not tell: two in five instructions access memory.
+    pub const USUAL: Self = Self::of(2.5);
+    /// In sixteenths.
+    const PARTS: f64 = 16.0;
+
+    /// So many instructions, as far as that can be told: fewer than 4,096, in sixteenths.
+    #[must_use]
+    pub const fn of(instructions: f64) -> Self {
+        // What is beyond ends there.
+        Self((instructions * Self::PARTS) as u16)
+    }
+
+    /// How many.
+    #[must_use]
+    pub const fn instructions(self) -> f64 {
+        self.0 as f64 / Self::PARTS
+    }
 }
 
 /// Bits of addresses that count.
@@ -134,3 +160,15 @@ macro_rules! each_takes {
 }
 
 each_takes!(Option, Vec);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn work_is_told_in_sixteenths() {
+        assert_eq!(Work::USUAL.instructions(), 2.5);
+        assert_eq!(Work::of(7.0 / 3.0).instructions(), 37.0 / 16.0);
+        assert_eq!([Work::of(1e9), Work::of(0.0)].map(Work::instructions), [4095.9375, 0.0]);
+    }
+}

@@ -52,6 +52,7 @@ impl Consumer for Extents<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::access::Work;
 
     struct Count(usize);
 
@@ -64,7 +65,7 @@ mod tests {
     #[test]
     fn keys_reach_from_the_first_to_the_last() {
         let mut count = Count(0);
-        let access = |key, kind, address| Access { address, key, bytes: 8, thread: 0, kind };
+        let access = |key, kind, address| Access { address, key, bytes: 8, thread: 0, kind, work: Work::USUAL };
         let mut extents = Extents::handing_on(&mut count);
         extents.take(&[access(2, AccessKind::Load, 100), access(0, AccessKind::Store, 20)]);
         extents.take(&[access(2, AccessKind::Modify, 60), access(2, AccessKind::Fetch, 8)]);

@@ -58,11 +58,12 @@ impl Consumer for Footprint {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::access::Work;
 
     fn footprint(most_lines: u64, accesses: &[(u64, u32, AccessKind)]) -> Option<u64> {
         let mut footprint = Footprint::new(64, most_lines);
         for &(address, bytes, kind) in accesses {
-            footprint.take(&[Access { address, key: 0, bytes, thread: 0, kind }]);
+            footprint.take(&[Access { address, key: 0, bytes, thread: 0, kind, work: Work::USUAL }]);
         }
         footprint.bytes()
     }

@@ -219,6 +219,7 @@ mod tests {
 
     use super::*;
     use crate::access::AccessKind;
+    use crate::access::Work;
 
     #[derive(Default)]
     struct Seen(Vec<Access>);
@@ -242,7 +243,7 @@ mod tests {
         let mut seen = Seen::default();
         let mut interleaver = Interleaver::new(&mut seen);
         for (key, &(thread, since, until, count)) in (0..).zip(stretches) {
-            let access = |address| Access { address, key, bytes: 1, thread, kind: AccessKind::Load };
+            let access = |address| Access { address, key, bytes: 1, thread, kind: AccessKind::Load, work: Work::USUAL };
             let mut accesses: Vec<Access> = (0..count as u64).map(access).collect();
             interleaver.stretch((0, thread), since, until, &mut accesses);
             assert!(accesses.is_empty());
@@ -284,7 +285,8 @@ mod tests {
         let mut seen = Seen::default();
         let mut interleaver = Interleaver::new(&mut seen);
         for process in 0..2 {
-            let access = Access { address: 0, key: 0, bytes: 1, thread: process, kind: AccessKind::Load };
+            let access =
+                Access { address: 0, key: 0, bytes: 1, thread: process, kind: AccessKind::Load, work: Work::USUAL };
             interleaver.stretch((process, 0), 100, Some(140), &mut vec![access; 4]);
         }
         assert_eq!(interleaver.finish(), Some(0.0));

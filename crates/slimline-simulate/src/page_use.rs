@@ -142,6 +142,7 @@ impl Consumer for PageUse {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::access::Work;
     use crate::machine::Machine;
     use crate::simulation::Options;
     use crate::windows::{WINDOW, Windows};
@@ -155,7 +156,7 @@ mod tests {
     }
 
     fn load(address: u64, key: u32, thread: u32) -> Access {
-        Access { address, key, bytes: 8, thread, kind: AccessKind::Load }
+        Access { address, key, bytes: 8, thread, kind: AccessKind::Load, work: Work::USUAL }
     }
 
     fn bound(policy: MemoryPolicy) -> Vec<(u64, u32)> {

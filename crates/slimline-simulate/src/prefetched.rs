@@ -25,7 +25,7 @@ use rustc_hash::FxHashMap;
 
 pub use self::steps::{FoundSteps, MainStep, Steps};
 use self::trail::{Numbered, Run, Trail};
-use crate::access::{Access, AccessKind, Consumer, Located};
+use crate::access::{Access, AccessKind, Consumer, Located, Work};
 use crate::relaid::{NO_STRUCTURE, structure_key};
 
 /// Accesses that wait for those that come later, at most, for each thread: 64 steps of a loop with a thousand accesses each.
@@ -85,6 +85,8 @@ pub struct Indirect {
     pub crosses_ends: bool,
     /// The number that the time of prefetches is told by, by [`structure_key`] of that.
     pub told_as: u32,
+    /// What each prefetch is, with what computes its address anew.
+    pub work: Work,
 }
 
 /// What is prefetched, and how many steps ahead.
@@ -342,19 +344,20 @@ impl Asked {
         let Self { here, indexes: [near, far], address, through: [one, two] } = *self;
         let of_index = indirect.stride.unsigned_abs().clamp(1, 8) as u32;
         let indexes = indirect.copies.first().map_or(1, |copy| copy.indexes.len());
-        let mut add = |key, kind, address, bytes| handed_on.push(Access { address, key, bytes, kind, ..*load });
+        let mut add =
+            |key, kind, address, bytes, work| handed_on.push(Access { address, key, bytes, kind, work, ..*load });
         // What is loaded for an address alone leads nowhere else, and has none of the loop's instructions with it.
-        let prefetch = structure_key(indirect.told_as, false);
+        let (prefetch, usual) = (structure_key(indirect.told_as, false), Work::USUAL);
         if indirect.steps() > 1 {
-            far[..indexes].iter().for_each(|index| add(NO_STRUCTURE, AccessKind::Load, *index, of_index));
-            add(prefetch, AccessKind::Prefetch, two.unwrap_or(here), 1);
+            far[..indexes].iter().for_each(|index| add(NO_STRUCTURE, AccessKind::Load, *index, of_index, usual));
+            add(prefetch, AccessKind::Prefetch, two.unwrap_or(here), 1, indirect.work);
         }
-        near[..indexes].iter().for_each(|index| add(NO_STRUCTURE, AccessKind::Load, *index, of_index));
+        near[..indexes].iter().for_each(|index| add(NO_STRUCTURE, AccessKind::Load, *index, of_index, usual));
         if indirect.steps() > 1 {
-            add(NO_STRUCTURE, AccessKind::Load, one.unwrap_or(here), 1);
+            add(NO_STRUCTURE, AccessKind::Load, one.unwrap_or(here), 1, usual);
         }
         // Of a load that lies across lines one instruction asks for the first.
-        add(prefetch, AccessKind::Prefetch, address.unwrap_or(here), 1);
+        add(prefetch, AccessKind::Prefetch, address.unwrap_or(here), 1, indirect.work);
     }
 }
 
@@ -396,7 +399,7 @@ mod tests {
     }
 
     fn access(key: u32, address: u64, thread: u32) -> Access {
-        Access { address, key, bytes: 8, thread, kind: AccessKind::Load }
+        Access { address, key, bytes: 8, thread, kind: AccessKind::Load, work: Work::USUAL }
     }
 
     fn copy(load: u32, through: Option<u32>) -> Indirect {
@@ -406,6 +409,7 @@ mod tests {
             lanes: 1,
             crosses_ends: false,
             told_as: 20,
+            work: Work::USUAL,
         }
     }
 

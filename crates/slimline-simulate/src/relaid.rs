@@ -11,7 +11,7 @@
 mod links;
 
 use self::links::Links;
-use crate::access::{Access, AccessKind, Consumer, Located};
+use crate::access::{Access, AccessKind, Consumer, Located, Work};
 use crate::relocated::is_object;
 
 /// Key of what is no element of a structure that is known.
@@ -344,6 +344,10 @@ impl Moving<'_> {
             let address = bases[0] + (delta / size) * u64::from(layout.parts[0].bytes);
             handed_on.push(Access { address, key: structure_key(structure, false), ..*access });
         }
+        // What is computed with it is computed once.
+        for piece in handed_on.iter_mut().skip(first + 1) {
+            piece.work = piece.work.min(Work::USUAL);
+        }
     }
 }
 
@@ -372,11 +376,17 @@ mod tests {
     use crate::relocated::NO_OBJECT;
 
     #[derive(Default)]
-    struct Seen(Vec<(u64, u32, u32)>);
+    struct Seen(Vec<Access>);
+
+    impl Seen {
+        fn places(&self) -> Vec<(u64, u32, u32)> {
+            self.0.iter().map(|access| (access.address, access.bytes, access.key)).collect()
+        }
+    }
 
     impl Consumer for Seen {
         fn take(&mut self, accesses: &[Access]) {
-            self.0.extend(accesses.iter().map(|access| (access.address, access.bytes, access.key)));
+            self.0.extend(accesses);
         }
     }
 
@@ -385,10 +395,17 @@ mod tests {
     }
 
     fn seen(relayout: &Relayout, accesses: &[(u64, u32, u32)]) -> Vec<(u64, u32, u32)> {
-        let access = |&(address, bytes, key)| Access { address, key, bytes, thread: 0, kind: AccessKind::Load };
+        let access = |&(address, bytes, key)| Access {
+            address,
+            key,
+            bytes,
+            thread: 0,
+            kind: AccessKind::Load,
+            work: Work::USUAL,
+        };
         let mut relaid = Relaid::new(Seen::default(), relayout);
         relaid.take(&accesses.iter().map(access).collect::<Vec<_>>());
-        relaid.finish().0
+        relaid.finish().places()
     }
 
     fn of(layout: StructureLayout, bases: &[u64]) -> Relayout {
@@ -421,6 +438,23 @@ mod tests {
         // What is no object, and what lies in front of its elements.
         let cookie = (0xff8, 8, 0);
         assert_eq!(seen(&relayout, &[(0x1000, 8, NO_OBJECT), cookie]), [(0x1000, 8, 0), (0xff8, 8, key)]);
+    }
+
+    /// What goes with an access goes with one of its pieces, with the others what usually does.
+    #[test]
+    fn what_is_computed_with_an_access_is_computed_once() {
+        let fields = vec![field(0, 8, 0, 0), field(8, 8, 1, 0)];
+        let relayout =
+            of(StructureLayout::new(16, fields, vec![Part { bytes: 8, lanes: 1 }; 2], None), &[0x10_000, 0x20_000]);
+        let pieces = |instructions: f64| {
+            let work = Work::of(instructions);
+            let access = Access { address: 0x1010, key: 0, bytes: 16, thread: 0, kind: AccessKind::Load, work };
+            let mut relaid = Relaid::new(Seen::default(), &relayout);
+            relaid.take(&[access]);
+            relaid.finish().0.iter().map(|piece| piece.work.instructions()).collect::<Vec<_>>()
+        };
+        assert_eq!(pieces(40.0), [40.0, 2.5]);
+        assert_eq!(pieces(1.5), [1.5, 1.5]);
     }
 
     /// An array of doubles that is the second field of an element of 24 bytes, whose other fields are other arrays': also of many at once.
@@ -520,7 +554,7 @@ mod tests {
                 self.0.extend(accesses.iter().map(|access| (access.address, access.bytes, access.kind)));
             }
         }
-        let access = |&(address, bytes, kind)| Access { address, key: 0, bytes, thread: 0, kind };
+        let access = |&(address, bytes, kind)| Access { address, key: 0, bytes, thread: 0, kind, work: Work::USUAL };
         let mut relaid = Relaid::new(Kinds::default(), relayout);
         relaid.take(&accesses.iter().map(access).collect::<Vec<_>>());
         relaid.finish().0

@@ -98,6 +98,7 @@ impl<C: Consumer> Consumer for Relocated<'_, C> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::access::Work;
 
     #[derive(Default)]
     struct Seen(Vec<(u64, u32)>);
@@ -110,7 +111,8 @@ mod tests {
 
     #[test]
     fn objects_move_and_nothing_else() {
-        let access = |address, key| Access { address, key, bytes: 8, thread: 0, kind: AccessKind::Load };
+        let access =
+            |address, key| Access { address, key, bytes: 8, thread: 0, kind: AccessKind::Load, work: Work::USUAL };
         let moves = [0x1000, 0_u64.wrapping_sub(0x20)];
         let mut relocated = Relocated::new(Seen::default(), &moves);
         relocated.take(&[access(0x100, 0), access(0x1108, 1), access(0x7000, NO_OBJECT), access(0x10f8, 2)]);
@@ -124,7 +126,8 @@ mod tests {
     /// Each goes on in its line, while the other is in another one in between.
     #[test]
     fn threads_have_a_last_access_each() {
-        let access = |address, key, thread| Access { address, key, bytes: 8, thread, kind: AccessKind::Load };
+        let access =
+            |address, key, thread| Access { address, key, bytes: 8, thread, kind: AccessKind::Load, work: Work::USUAL };
         let mut relocated = Relocated::new(Seen::default(), &[]);
         relocated.take(&[access(0x100, 0, 0), access(0x9000, 1, 1), access(0x108, 0, 0), access(0x9008, 1, 1)]);
         assert_eq!(

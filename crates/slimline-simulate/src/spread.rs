@@ -72,6 +72,7 @@ impl Consumer for HandingOn {
 mod tests {
     use super::*;
     use crate::access::AccessKind;
+    use crate::access::Work;
 
     #[derive(Default)]
     struct Sum {
@@ -93,7 +94,8 @@ mod tests {
     #[test]
     fn each_takes_all_of_it_in_its_order() {
         let consumers = (0..5).map(|own| Sum { own, is_in_order: true, ..Sum::default() }).collect();
-        let access = |address| Access { address, key: 0, bytes: 8, thread: 0, kind: AccessKind::Load };
+        let access =
+            |address| Access { address, key: 0, bytes: 8, thread: 0, kind: AccessKind::Load, work: Work::USUAL };
         let (taken, read) = on_threads(consumers, |to| {
             let all: Vec<Access> = (1..=200_000).map(access).collect();
             all.chunks(777).for_each(|part| to.take(part));

@@ -85,13 +85,14 @@ impl Consumer for Touching<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::access::Work;
     use crate::relocated::{BESIDE_OBJECTS, NO_OBJECT};
 
     #[test]
     fn cells_count_accesses_by_time_and_page() {
         // Three objects: two in a page, the third one over two pages far away.
         let objects = [(0x1000, 16), (0x1800, 16), (0x9ff0, 32)];
-        let access = |address, key, kind| Access { address, key, bytes: 8, thread: 0, kind };
+        let access = |address, key, kind| Access { address, key, bytes: 8, thread: 0, kind, work: Work::USUAL };
         let accesses = [
             access(0x1000, 0, AccessKind::Load),
             access(0x1808, 1, AccessKind::Store),

@@ -15,13 +15,13 @@
 //!   the sum of squares, which is 1.4 times either where both take as long, and the longer one where they differ.
 //!
 //! A trace does not tell what is computed between accesses, but for code that tells how many instructions there are for each access of a loop
-//! ([`Waiting::with_instructions`]): such an access counts for as many as have that many instructions usually. So there are three programs: as is usual ([`EXPECTED`]), and the ends
+//! ([`Work`]): such an access counts for as many as have that many instructions usually. So there are three programs: as is usual ([`EXPECTED`]), and the ends
 //! between which the truth lies: one that computes much and whose misses all overlap ([`LEAST`]), and one that computes little
 //! and waits for each ([`MOST`]).
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::access::{Access, AccessKind, Consumer, Located, TOGETHER};
+use crate::access::{Access, AccessKind, Consumer, Located, TOGETHER, Work};
 use crate::machine::{LARGE_PAGE_BYTES, SMALL_PAGE_BYTES};
 use crate::relaid::leads_on;
 use crate::simulation::{LargePages, Outcome, Simulation};
@@ -29,8 +29,6 @@ use crate::simulation::{LargePages, Outcome, Simulation};
 /// Accesses that a core has under way at a time: some hundred and fifty to five hundred instructions, of which two in five access
 /// memory.
 pub const WINDOW: u64 = 64;
-/// Instructions for each access, that one counted.
-pub const INSTRUCTIONS: f64 = 2.5;
 /// Lines that a core fetches at a time: the buffers of the first level, ten to twenty-four in cores of the last ten years.
 pub const IN_FLIGHT: f64 = 10.0;
 /// Lines of streams that come from memory at a time: at 200 cycles and 3 GHz 15 GB/s, of which a core of a server gets 12 to 25.
@@ -107,7 +105,8 @@ pub struct Waited {
     pub times: Times,
     /// By key, where that was asked for: its part of that but for the kernel's. Nothing is there of keys behind the last one that was accessed.
     pub of_keys: Vec<Times>,
-    /// By key: what misses add to its accesses as expected, whether something else is done meanwhile or not.
+    /// By key: what its accesses take as expected, work and misses, whether something else is done meanwhile or not. Nothing is there of keys behind the last
+    /// one that was accessed.
     pub keys: Vec<f64>,
     /// What the machine did.
     pub outcome: Outcome,
@@ -263,8 +262,6 @@ pub struct Waiting {
     keys: Vec<f64>,
     /// The same of all of its time; none where nobody asked.
     of_keys: Option<Vec<Times>>,
-    /// By key: how many usual accesses one is, by its instructions; nothing where they are as usual.
-    weights: Vec<f64>,
     /// Pages that memory served; none where faults do not count.
     pages: Option<FxHashSet<u64>>,
     /// Bytes of these, and what the fault of one takes by that of a small one.
@@ -287,7 +284,6 @@ impl Waiting {
             cores: Vec::new(),
             keys: Vec::new(),
             of_keys: None,
-            weights: Vec::new(),
             pages: Some(FxHashSet::default()),
             page_bytes,
             fault,
@@ -304,12 +300,6 @@ impl Waiting {
     #[must_use]
     pub fn by_key(self) -> Self {
         Self { of_keys: Some(Vec::new()), ..self }
-    }
-
-    /// The same of code that tells, by key, how many instructions there are for each access.
-    #[must_use]
-    pub fn with_instructions(self, of_keys: &[f64]) -> Self {
-        Self { weights: of_keys.iter().map(|instructions| instructions / INSTRUCTIONS).collect(), ..self }
     }
 
     /// What was found.
@@ -337,7 +327,7 @@ impl Waiting {
         }
         let core = &mut self.cores[thread];
         let is_prefetch = access.kind == AccessKind::Prefetch;
-        let weight = self.weights.get(access.key as usize).copied().unwrap_or(1.0);
+        let weight = access.work.instructions() / Work::USUAL.instructions();
         core.accesses += weight;
         let line = access.first_byte() >> self.line_shift;
         let extra = (cost.cycles - cost.hit_cycles) as f64;
@@ -394,12 +384,12 @@ impl Waiting {
             core.times.most += most_waited;
             core.transfer += transfer;
             core.least_transfer += least_transfer;
-            let key = access.key as usize;
-            if self.keys.len() <= key {
-                self.keys.resize(key + 1, 0.0);
-            }
-            self.keys[key] += waited + transfer;
         }
+        let key = access.key as usize;
+        if self.keys.len() <= key {
+            self.keys.resize(key + 1, 0.0);
+        }
+        self.keys[key] += EXPECTED.work(weight, if is_prefetch { weight } else { 0.0 }) + waited + transfer;
         if !matches!(access.kind, AccessKind::Store | AccessKind::Prefetch) {
             let is_known = core.accesses > core.together_until;
             // The second line of an element is no stream yet.
@@ -409,7 +399,6 @@ impl Waiting {
             core.is_led |= leads_on(access.key) && !is_known && core.under_way.contains(&line);
         }
         if let Some(of_keys) = &mut self.of_keys {
-            let key = access.key as usize;
             if of_keys.len() <= key {
                 of_keys.resize(key + 1, Times::default());
             }
@@ -448,7 +437,7 @@ mod tests {
              ways = 8, latency = 2 }]\nmemory = [{ name = \"m\", latency = 102 }]\n",
         );
         let mut waiting = Waiting::new(Simulation::new(&machine.unwrap(), &Options::default()).unwrap());
-        let access = |&(address, key, kind)| Access { address, key, bytes: 8, thread: 0, kind };
+        let access = |&(address, key, kind)| Access { address, key, bytes: 8, thread: 0, kind, work: Work::USUAL };
         waiting.take(&accesses.iter().map(access).collect::<Vec<_>>());
         let pages: FxHashSet<u64> = accesses.iter().map(|(at, ..)| at / SMALL_PAGE_BYTES).collect();
         let Times { least, expected, most } = waiting.finish().times;
@@ -468,7 +457,8 @@ mod tests {
         let time = |large_pages| {
             let options = Options { large_pages, ..Options::default() };
             let mut waiting = Waiting::new(Simulation::new(&machine, &options).unwrap());
-            let access = |address| Access { address, key: 0, bytes: 8, thread: 0, kind: AccessKind::Store };
+            let access =
+                |address| Access { address, key: 0, bytes: 8, thread: 0, kind: AccessKind::Store, work: Work::USUAL };
             waiting.take(&[0x20_0000, 0x20_1000].map(access));
             waiting.finish().times.expected
         };
@@ -485,10 +475,13 @@ mod tests {
         .unwrap();
         let simulation = Simulation::new(&machine, &Options::default()).unwrap();
         let mut waiting = Waiting::new(simulation).without_faults().by_key();
-        let access = |(address, key)| Access { address, key, bytes: 8, thread: 0, kind: AccessKind::Load };
+        let access =
+            |(address, key)| Access { address, key, bytes: 8, thread: 0, kind: AccessKind::Load, work: Work::USUAL };
         // The first one is waited for; of three that are under way meanwhile the other key has two, and a hit.
         waiting.take(&[(FAR[0], 1), (FAR[1], 1), (FAR[2], 3), (FAR[3], 3), (FAR[3], 3)].map(access));
-        let Waited { times, of_keys, .. } = waiting.finish();
+        let Waited { times, of_keys, keys, .. } = waiting.finish();
+        // What each adds: work, what is waited for, and what is transferred.
+        assert_eq!(keys, [0.0, 2.0 * 2.5 + 100.0 + 10.0, 0.0, 3.0 * 2.5 + 20.0]);
         let together = 12.5_f64.hypot(30.0);
         let [one, other] = [(5.0 + 10.0) / 42.5, (7.5 + 20.0) / 42.5].map(|part| together * part);
         assert_eq!(
@@ -560,21 +553,19 @@ mod tests {
              ways = 8, latency = 2 }]\nmemory = [{ name = \"m\", latency = 102 }]\n",
         );
         let machine = machine.unwrap();
-        let waiting = || {
-            let simulation = Simulation::new(&machine, &Options::default()).unwrap();
-            Waiting::new(simulation).without_faults().with_instructions(&[100.0])
-        };
-        // Key 0 has 100 instructions for each access, which are 40 usual ones; of key 1 nothing is told.
+        let waiting = || Waiting::new(Simulation::new(&machine, &Options::default()).unwrap()).without_faults();
+        // Three have 100 instructions each, which are 40 usual accesses; of the last one nothing is told.
         let (mut waiting, mut prefetching) = (waiting(), waiting());
-        let access = |(address, key)| Access { address, key, bytes: 8, thread: 0, kind: AccessKind::Load };
-        waiting.take(&[(FAR[0], 0), (FAR[1], 0), (FAR[2], 0), (FAR[3], 1)].map(access));
+        let (much, usual) = (Work::of(100.0), Work::USUAL);
+        let access = |(address, work)| Access { address, key: 0, bytes: 8, thread: 0, kind: AccessKind::Load, work };
+        waiting.take(&[(FAR[0], much), (FAR[1], much), (FAR[2], much), (FAR[3], usual)].map(access));
         let times = waiting.finish().times;
         // The third is no longer under way with the first, but the fourth is with that. A window ends behind the second.
         let expected = 200.0 + 200_f64.hypot(10.0) + 102.5_f64.hypot(10.0);
         assert_eq!(rounded(times.expected), rounded(expected));
         assert_eq!((times.most, times.least), (400.0 + 121.0, 121.0 * 6.0));
         // So has what computes the address of a prefetch.
-        prefetching.take(&[Access { kind: AccessKind::Prefetch, ..access((FAR[0], 0)) }]);
+        prefetching.take(&[Access { kind: AccessKind::Prefetch, ..access((FAR[0], much)) }]);
         assert_eq!(rounded(prefetching.finish().times.expected), rounded(100_f64.hypot(10.0)));
     }
 

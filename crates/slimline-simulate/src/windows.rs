@@ -57,6 +57,7 @@ impl<C: Consumer> Consumer for Windows<C> {
 mod tests {
     use super::*;
     use crate::access::AccessKind;
+    use crate::access::Work;
 
     #[derive(Default)]
     struct Seen(Vec<u64>);
@@ -68,7 +69,8 @@ mod tests {
     }
 
     fn seen(all: u64, most: u64, batch: usize) -> Vec<u64> {
-        let access = |address| Access { address, key: 0, bytes: 8, thread: 0, kind: AccessKind::Load };
+        let access =
+            |address| Access { address, key: 0, bytes: 8, thread: 0, kind: AccessKind::Load, work: Work::USUAL };
         let mut windows = Windows::new(Seen::default(), all, most);
         (0..all).map(access).collect::<Vec<_>>().chunks(batch).for_each(|accesses| windows.take(accesses));
         windows.finish().0

@@ -129,7 +129,6 @@ impl<'a> PrefetchSearch<'a> {
 
     /// Who hands accesses on with these prefetches.
     pub(crate) fn prefetched<'c>(&'c self, waiting: Waiting, chosen: &[Chosen<'c>]) -> Prefetched<'c, Waiting> {
-        let waiting = waiting.with_instructions(&self.found.instructions);
         Prefetched::new(waiting, &self.found.keys, chosen.to_vec())
     }
 

@@ -316,7 +316,7 @@ impl<'a> Search<'a> {
         let of_structure = |structure: u32| {
             let to_it = visits[structure as usize].accesses;
             let objects = objects_of(structured, (&self.objects, &self.origins), structure);
-            Searched::new(structure, share(&waited, structure, (to_it, replayed)), to_it, objects)
+            Searched::new(structure, share(&waited, structure), to_it, objects)
         };
         // An array of numbers that one thread has, or that nobody stores to, is memory of no structure.
         let is_looked_at = |structure: &u32| {
@@ -326,8 +326,7 @@ impl<'a> Search<'a> {
         let all = (0..structured.structures.len() as u32).filter(&is_looked_at);
         let all: Vec<Searched> = all.map(of_structure).collect();
         let of_structures = all.iter().map(|of| of.share).sum();
-        let unstructured =
-            unstructured((&self.objects, structured), &waited, &visited, |structure| is_looked_at(&structure));
+        let unstructured = unstructured((&self.objects, structured), &waited, |structure| is_looked_at(&structure));
         let mut searched: Vec<Searched> = all.iter().filter(|of| of.share >= LEAST_SHARE).cloned().collect();
         searched.sort_by(|a, b| b.share.total_cmp(&a.share));
         searched.truncate(MOST_STRUCTURES);

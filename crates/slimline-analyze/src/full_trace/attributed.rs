@@ -26,7 +26,7 @@ use super::heap::blocks::Blocks;
 use super::heap::live_blocks::{Group, NO_GROUP};
 use super::keyed::{Collected, Written};
 use super::parts::Parts;
-use super::plans::{Plans, plain_kind};
+use super::plans::{Plans, plain_kind, work_of};
 use super::regions::Regions;
 use super::spots::{AccessedSpot, AccessedSpots, Column, Memory, Spot, of_number};
 use super::statics::Statics;
@@ -86,6 +86,7 @@ impl Keys {
 
 /// Makes accesses of one thread's batch.
 struct Keying<'a> {
+    program: &'a Program,
     keys: &'a mut Keys,
     thread: u32,
     actor: u32,
@@ -115,6 +116,7 @@ impl Accessing for Keying<'_> {
     fn site(&mut self, memory: &mut Memory<'_>, id: SiteId, site: &Site, own: &[u64]) {
         let &mut Self { thread, actor, space, .. } = self;
         let is_cut = matches!(site.kind, SiteKind::Copy | SiteKind::Fill);
+        let work = work_of(self.program, id);
         site.each_access(own, |kind, address, bytes| {
             let kind = plain_kind(kind).unwrap_or(AccessKind::Load);
             // One of nothing is none.
@@ -128,7 +130,7 @@ impl Accessing for Keying<'_> {
                 let of_part = if is_cut { of_part } else { left };
                 let bytes = of_part.min(left).min(MOST_ACCESS_BYTES);
                 let of_piece = address ^ space;
-                let access = Access { address: of_piece, key, bytes: bytes as u32, thread, kind };
+                let access = Access { address: of_piece, key, bytes: bytes as u32, thread, kind, work };
                 self.keys.collected.add(access, self.written.accesses);
                 address = address.wrapping_add(bytes);
                 left -= bytes;
@@ -218,7 +220,8 @@ impl AttributedAccesses {
         let (live, allocations, elements) = blocks.of_process(batch.process);
         let space = address_space(batch.process);
         let mut memory = Memory { process: batch.process, live, elements, parts: parts.as_mut() };
-        let mut keying = Keying { keys, thread, actor, space, written: Written { accesses, many }, unseen };
+        let written = Written { accesses, many };
+        let mut keying = Keying { program, keys, thread, actor, space, written, unseen };
         go_through((program, plans), batch, allocations, &mut memory, &mut keying);
     }
 

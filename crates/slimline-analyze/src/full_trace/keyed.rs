@@ -8,11 +8,11 @@
 //!
 //! Mostly all visits of an instruction that were collected have one key; what is written of such a segment is its words and constants.
 
-use slimline_simulate::access::{Access, AccessKind};
+use slimline_simulate::access::{Access, AccessKind, Work};
 use slimline_trace::stream::columns::Columns;
 use slimline_trace::stream::decode::{Program, SiteId, Visits};
 
-use super::plans::{Plans, take_each};
+use super::plans::{PlannedAccess, Plans, take_each};
 use super::spots::Column;
 
 /// Visits whose accesses are to be written.
@@ -39,6 +39,7 @@ struct Common {
     key: u32,
     bytes: u32,
     kind: AccessKind,
+    work: Work,
     /// Where in [`Collected::keys`] the key of its next visit is, where they have several.
     next_key: Option<usize>,
 }
@@ -67,7 +68,7 @@ impl Written<'_> {
 
 impl Default for Common {
     fn default() -> Self {
-        Self { word: 0, distance: 0, key: 0, bytes: 0, kind: AccessKind::Load, next_key: None }
+        Self { word: 0, distance: 0, key: 0, bytes: 0, kind: AccessKind::Load, work: Work::USUAL, next_key: None }
     }
 }
 
@@ -75,8 +76,8 @@ impl Common {
     /// The access of a record with these words.
     #[inline(always)]
     fn access(&self, record: &[u64], (thread, space): Whose) -> Access {
-        let &Self { word, distance, key, bytes, kind, .. } = self;
-        Access { address: record[word as usize].wrapping_add(distance) ^ space, key, bytes, thread, kind }
+        let &Self { word, distance, key, bytes, kind, work, .. } = self;
+        Access { address: record[word as usize].wrapping_add(distance) ^ space, key, bytes, thread, kind, work }
     }
 }
 
@@ -118,10 +119,10 @@ impl Collected {
                 commons.resize(index + 1, Common::default());
             }
             let common = &mut commons[index];
-            let (word, distance) = (planned.told.word, column.distance);
-            *common = Common { word, distance, key: 0, bytes: planned.bytes, kind: planned.kind, next_key: None };
+            let &PlannedAccess { told, bytes, kind, work } = planned;
+            *common = Common { word: told.word, distance: column.distance, key: 0, bytes, kind, work, next_key: None };
             let all = column.words.len();
-            whose(planned.told.site, column, &mut |key, count| {
+            whose(told.site, column, &mut |key, count| {
                 if count == all {
                     common.key = key;
                     return;

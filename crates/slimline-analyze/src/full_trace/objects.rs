@@ -20,7 +20,7 @@ use super::keyed::{Collected, Written};
 use super::object_fields::{Fields, ObjectFields, Pointed};
 use super::object_structures::{ObjectStructures, Structured};
 use super::owners::{Accessed, Owned, Owners};
-use super::plans::{Plans, plain_kind};
+use super::plans::{Plans, plain_kind, work_of};
 use super::spots::{Column, Memory};
 use super::unseen::Unseen;
 use super::walk::{Accessing, go_through};
@@ -252,6 +252,7 @@ impl Found {
 
 /// Makes accesses of one thread's batch.
 struct Finding<'a> {
+    program: &'a Program,
     found: &'a mut Found,
     thread: u32,
     /// The process, as it stands in addresses.
@@ -284,6 +285,7 @@ impl Accessing for Finding<'_> {
 
     fn site(&mut self, memory: &mut Memory<'_>, id: SiteId, site: &Site, own: &[u64]) {
         let &mut Self { thread, space, .. } = self;
+        let work = work_of(self.program, id);
         site.each_access(own, |access_kind, mut address, bytes| {
             // One of nothing is none.
             if bytes == 0 || !self.unseen.is_possible(bytes) {
@@ -309,7 +311,7 @@ impl Accessing for Finding<'_> {
                     values.access(memory, (thread, id, site), (access_kind, address, bytes), own);
                 }
                 let bytes = left.min(MOST_ACCESS_BYTES);
-                let access = Access { address: address ^ space, key, bytes: bytes as u32, thread, kind };
+                let access = Access { address: address ^ space, key, bytes: bytes as u32, thread, kind, work };
                 self.found.collected.add(access, self.written.accesses);
                 address = address.wrapping_add(bytes);
                 left -= bytes;
@@ -373,7 +375,8 @@ impl ObjectAccesses {
         let (live, allocations, elements) = blocks.of_process(batch.process);
         let mut memory = Memory { process: batch.process, live, elements, parts: None };
         let space = address_space(batch.process);
-        let mut finding = Finding { found, thread, space, written: Written { accesses, many }, unseen };
+        let written = Written { accesses, many };
+        let mut finding = Finding { program, found, thread, space, written, unseen };
         go_through((program, plans), batch, allocations, &mut memory, &mut finding);
     }
 
@@ -441,7 +444,7 @@ impl ObjectAccesses {
 #[cfg(test)]
 mod tests {
     use slimline_trace::stream::record::ValueKind;
-    use slimline_trace::stream::sites::{Member, ModuleBuilder, Structure};
+    use slimline_trace::stream::sites::{Body, Member, ModuleBuilder, Structure};
 
     use super::super::tests::{program_of, visits_of};
     use super::*;
@@ -493,6 +496,21 @@ mod tests {
             [object(0, 0x2000, 64, 2), object(0, 0x1000, 32, 1), object(0, 0x1000, 16, 3), object(1, 0x1000, 8, 1)];
         assert_eq!(made.origins(&program).len(), 1);
         assert_eq!(made.into_objects(), expected);
+    }
+
+    /// In columns and site by site.
+    #[test]
+    fn accesses_tell_what_their_loops_compute_with_each() {
+        let mut builder = ModuleBuilder::new();
+        builder.segment(vec![Site::new(SiteKind::Load, 8); 2]);
+        builder.segment([Site::new(SiteKind::Store, 8), Site::new(SiteKind::Fill, 0)]);
+        builder.bodies(vec![Body { instructions: 12, sites: vec![1, 2], around: None, is_loop: true }]);
+        let module = builder.finish("a.c", "a.o", "/", "test");
+        let mut program = Program::new();
+        program.add(module.encode().0, module);
+        let (accesses, _) = seen(&program, &[(0, 0, vec![0x1000, 0x2000]), (0, 1, vec![0x3000, 0x4000, 8])]);
+        let work: Vec<f64> = accesses.iter().map(|access| access.work.instructions()).collect();
+        assert_eq!(work, [2.5, 6.0, 6.0, 2.5]);
     }
 
     #[test]

@@ -6,9 +6,9 @@
 
 use std::ops::Range;
 
-use slimline_simulate::access::AccessKind;
+use slimline_simulate::access::{AccessKind, Work};
 use slimline_trace::stream::columns::Columns;
-use slimline_trace::stream::decode::{Program, SegmentId, Told};
+use slimline_trace::stream::decode::{Program, SegmentId, SiteId, Told};
 use slimline_trace::stream::sites::SiteKind;
 
 use super::calls::is_of_calls;
@@ -58,6 +58,7 @@ pub(super) struct PlannedAccess {
     pub(super) told: Told,
     pub(super) bytes: u32,
     pub(super) kind: AccessKind,
+    pub(super) work: Work,
 }
 
 impl PlannedAccess {
@@ -75,6 +76,12 @@ pub(super) fn plain_kind(kind: SiteKind) -> Option<AccessKind> {
         SiteKind::Update => Some(AccessKind::Modify),
         _ => None,
     }
+}
+
+/// What is computed with each access of a site, which is as usual where code does not tell.
+#[inline]
+pub(super) fn work_of(program: &Program, site: SiteId) -> Work {
+    program.instructions_per_access(site).map_or(Work::USUAL, Work::of)
 }
 
 /// Whether blocks may begin or end at such a site.
@@ -102,7 +109,8 @@ impl Plans {
         for (told, site) in program.sites_of(segment) {
             match (plain_kind(site.kind), site.kind) {
                 (Some(kind), _) if !self.all_by_site => {
-                    self.loads_and_stores.push(PlannedAccess { told, bytes: site.size_bytes, kind });
+                    let work = work_of(program, told.site);
+                    self.loads_and_stores.push(PlannedAccess { told, bytes: site.size_bytes, kind, work });
                 }
                 (None, SiteKind::Untraced | SiteKind::Acquire) => {}
                 // Whoever follows them asks for them by themselves.

@@ -276,9 +276,10 @@ mod tests {
     use slimline_simulate::access::AccessKind;
 
     use super::*;
+    use slimline_simulate::access::Work;
 
     fn access(address: u64, bytes: u32) -> Access {
-        Access { address, key: 7, bytes, thread: 0, kind: AccessKind::Load }
+        Access { address, key: 7, bytes, thread: 0, kind: AccessKind::Load, work: Work::USUAL }
     }
 
     /// Which ranges each access is in, after they were told.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use slimline_simulate::access::AccessKind;
+use slimline_simulate::access::{AccessKind, Work};
 use slimline_simulate::locality::exchange::{Stream, Times, Turn};
 use slimline_simulate::locality::{Walk, Walking};
 
@@ -27,6 +27,7 @@ pub(crate) struct Walker {
     pub(crate) walk: Walk,
     pub(crate) bytes: u32,
     pub(crate) kind: AccessKind,
+    work: Work,
     /// All of its accesses, of whatever walk they are.
     accesses: u64,
     /// Elements of its walk that one of its accesses takes, as a vector.
@@ -69,8 +70,8 @@ impl Walker {
     }
 
     pub(crate) fn stream(&self) -> Stream {
-        let Walk { start, inner_bytes, outer_bytes, .. } = self.walk;
-        Stream { start, inner_bytes, outer_bytes, bytes: self.bytes, kind: self.kind, turn: Turn::Inner }
+        let &Self { walk: Walk { start, inner_bytes, outer_bytes, .. }, bytes, kind, work, .. } = self;
+        Stream { start, inner_bytes, outer_bytes, bytes, kind, turn: Turn::Inner, work }
     }
 
     /// One instruction of all copies of it, which come in this order; None where they are none.
@@ -194,9 +195,9 @@ impl Walkers {
     /// Of how each key's accesses go through memory.
     pub(crate) fn of<'a>(keys: impl IntoIterator<Item = &'a Walking> + Clone, origins: &Origins) -> Self {
         let walker = |key: u32, walking: &Walking, walk: Walk, apart: u64| {
-            let Walking { bytes, kind, .. } = *walking;
+            let Walking { bytes, kind, work, .. } = *walking;
             let (thread, accesses) = (origins.of(key).thread, walking.accesses());
-            Walker { keys: vec![key], thread, walk, bytes, kind, accesses, lanes: 1, apart, is_line: false }
+            Walker { keys: vec![key], thread, walk, bytes, kind, work, accesses, lanes: 1, apart, is_line: false }
         };
         let is_regular = |part: u64, walking: &Walking| part as f64 >= walking.accesses() as f64 * REGULAR;
         let walking = |(key, walking): (u32, &Walking)| {
@@ -285,6 +286,7 @@ pub(crate) fn once_around(walking: &Walking, leading: &Walk) -> Option<(Stream, 
         bytes: walking.bytes,
         kind: walking.kind,
         turn: Turn::Outer,
+        work: walking.work,
     };
     let steps = Steps::of_line(accesses == runs, walking.strides.total() - stride.count, leading.passes);
     (stride.count as f64 >= accesses as f64 * REGULAR).then_some((stream, steps))

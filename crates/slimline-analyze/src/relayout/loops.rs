@@ -417,7 +417,7 @@ pub const LEAST_SHARE: f64 = WORTH_IT;
 
 #[cfg(test)]
 mod tests {
-    use slimline_simulate::access::{Access, AccessKind, Consumer as _};
+    use slimline_simulate::access::{Access, AccessKind, Consumer as _, Work};
     use slimline_simulate::extents::Extents;
     use slimline_simulate::locality::KeyWalks;
     use slimline_simulate::simulation::{Options, Simulation};
@@ -436,7 +436,7 @@ mod tests {
     }
 
     fn access(key: u32, address: u64, kind: AccessKind) -> Access {
-        Access { address, key, bytes: 8, thread: 0, kind }
+        Access { address, key, bytes: 8, thread: 0, kind, work: Work::USUAL }
     }
 
     fn load(key: u32, address: u64) -> Access {
@@ -813,6 +813,7 @@ mod tests {
             bytes: 8,
             kind: AccessKind::Store,
             turn: Turn::Inner,
+            work: Work::USUAL,
         };
         let of = |key: u32, start| NestStream {
             keys: vec![key],
@@ -834,8 +835,15 @@ mod tests {
     fn what_a_register_keeps_for_the_next_step_is_loaded_in_it() {
         // `a[k][j - 1] = a[k - 1][j] + a[k][j]` down columns of 16 rows: of the first load only that of `a[0][j]` is left.
         let times = Times { inner: 15, outer: 15 };
-        let stream =
-            |start, inner_bytes, kind, turn| Stream { start, inner_bytes, outer_bytes: 8, bytes: 8, kind, turn };
+        let stream = |start, inner_bytes, kind, turn| Stream {
+            start,
+            inner_bytes,
+            outer_bytes: 8,
+            bytes: 8,
+            kind,
+            turn,
+            work: Work::USUAL,
+        };
         let of = |key: u32, stream| NestStream {
             keys: vec![key],
             walking: 1,

@@ -20,7 +20,7 @@ pub mod visits;
 use slimline_simulate::machine::Machine;
 use slimline_simulate::relaid::structure_key;
 use slimline_simulate::simulation::Counts;
-use slimline_simulate::waiting::{EXPECTED, Times, Waited};
+use slimline_simulate::waiting::{Times, Waited};
 
 pub use self::code::{definitions, narrower_type};
 pub use crate::advise::definition::plain_name;
@@ -92,13 +92,12 @@ impl TimeRatio {
     }
 }
 
-/// Part of the time that a structure takes to which there are so many accesses of `all`: of work and waiting, the sum of what both take.
-pub fn share(waited: &Waited, structure: u32, (accesses, all): (u64, u64)) -> f64 {
+/// Part of the time that a structure takes: of the sum of what all accesses take, work and waiting.
+pub fn share(waited: &Waited, structure: u32) -> f64 {
     let keys = [structure_key(structure, false), structure_key(structure, true)];
-    let waits: f64 = keys.iter().filter_map(|key| waited.keys.get(*key as usize)).sum();
-    let time = |accesses: u64, waits: f64| (accesses as f64).mul_add(EXPECTED.work_cycles, waits);
-    let whole = time(all, waited.keys.iter().sum());
-    if whole > 0.0 { time(accesses, waits) / whole } else { 0.0 }
+    let own: f64 = keys.iter().filter_map(|key| waited.keys.get(*key as usize)).sum();
+    let whole: f64 = waited.keys.iter().sum();
+    if whole > 0.0 { own / whole } else { 0.0 }
 }
 
 /// Which of these is advised, by what each saves, simplest first; none where none is [`WORTH_IT`].

@@ -9,13 +9,14 @@ pub mod source;
 use std::collections::BTreeMap;
 
 use rustc_hash::FxHashMap;
+use slimline_simulate::access::Work;
 use slimline_simulate::locality::Walking;
 use slimline_simulate::prefetched::{
     Copy, FoundSteps, Indirect, KeyRole, MOST_INDEXES, MainStep, NO_BODY, NO_INSTRUCTION,
 };
 use slimline_simulate::relaid::structure_key;
-use slimline_simulate::waiting::{INSTRUCTIONS, Waited};
-use slimline_trace::stream::decode::{KnownAddress, KnownBody, Program, SiteId};
+use slimline_simulate::waiting::Waited;
+use slimline_trace::stream::decode::{KnownAddress, Program, SiteId};
 
 use super::{Taken, TimeRatio, WORTH_IT, best};
 use crate::origins::{Origin, Origins};
@@ -45,8 +46,6 @@ pub struct FoundLoad {
 pub struct FoundLoads {
     /// By key.
     pub keys: Vec<KeyRole>,
-    /// By key of those that time is told by: how many instructions there are for each access, and for each prefetch of a load.
-    pub instructions: Vec<f64>,
     /// The loads.
     pub loads: Vec<FoundLoad>,
 }
@@ -65,9 +64,7 @@ enum Way {
 struct Sites<'a> {
     ways: FxHashMap<SiteId, Way>,
     addresses: FxHashMap<SiteId, &'a KnownAddress>,
-    bodies: &'a [KnownBody],
-    /// Which of them a load or store is in.
-    body_of: FxHashMap<SiteId, u32>,
+    program: &'a Program,
 }
 
 /// Finds loads whose addresses are computed of others, by what each key's accesses are of and how they go through memory.
@@ -110,18 +107,14 @@ pub fn find(program: &Program, (sites, walks): (&[SiteId], &[Walking]), origins:
         others.chain([&mut copy.load]).for_each(|site| numbered(site, &mut numbers));
         copy.around.iter_mut().for_each(|body| numbered(body, &mut bodies));
     }
-    let mut instructions = vec![INSTRUCTIONS; structure_key(sites.len() as u32 + 1, false) as usize];
-    // Behind those of keys.
-    instructions.extend(loads.iter().flat_map(|load| [1.0 + load.computed, INSTRUCTIONS]));
     let role = |(told_as, site): (u32, &SiteId)| {
         let leads_on = sites_known.addresses.get(site).is_some_and(|address| address.leads_on);
-        instructions[structure_key(told_as, leads_on) as usize] = sites_known.instructions(*site);
         let instruction = numbers.get(&site.0).copied().unwrap_or(NO_INSTRUCTION);
-        let body = sites_known.body_of.get(site).and_then(|body| bodies.get(body)).copied().unwrap_or(NO_BODY);
+        let body = program.body_of(*site).and_then(|body| bodies.get(&(body as u32))).copied().unwrap_or(NO_BODY);
         KeyRole { instruction, body, told_as, leads_on }
     };
     let keys = (1..).zip(sites).map(role).collect();
-    FoundLoads { keys, instructions, loads }
+    FoundLoads { keys, loads }
 }
 
 type Numbers = FxHashMap<u32, u32>;
@@ -155,22 +148,8 @@ impl<'a> Sites<'a> {
         Self {
             ways: counts.into_iter().map(|(site, counts)| (site, way(counts))).collect(),
             addresses: program.addresses().iter().map(|address| (address.site, address)).collect(),
-            bodies: program.bodies(),
-            body_of: (0_u32..)
-                .zip(program.bodies())
-                .flat_map(|(of, body)| body.sites.iter().map(move |site| (*site, of)))
-                .collect(),
+            program,
         }
-    }
-
-    fn body(&self, site: SiteId) -> Option<&'a KnownBody> {
-        self.body_of.get(&site).map(|of| &self.bodies[*of as usize])
-    }
-
-    /// How many instructions there are for each load or store: of loops, as a function may have many on ways that are hardly gone.
-    fn instructions(&self, site: SiteId) -> f64 {
-        let body = self.body(site).filter(|body| body.is_loop);
-        body.map_or(INSTRUCTIONS, |body| f64::from(body.instructions) / body.sites.len() as f64)
     }
 
     /// The loads that an address is computed of; nothing where one was never done.
@@ -184,7 +163,8 @@ impl<'a> Sites<'a> {
         if address.is_carried || self.ways.get(&address.site) != Some(&Way::Otherwise) {
             return None;
         }
-        let around = self.body(address.site).and_then(|body| body.around).map(|around| around as u32);
+        let body = self.program.body_of(address.site).map(|body| &self.program.bodies()[body]);
+        let around = body.and_then(|body| body.around).map(|around| around as u32);
         let mut copy = Copy { load: address.site.0, through: None, indexes: Vec::new(), staying: Vec::new(), around };
         let mut computed = f64::from(address.instructions);
         for (load, way) in self.loads(address)? {
@@ -306,7 +286,14 @@ impl FoundLoads {
                 share,
                 loads: steps[number].loads,
                 mean_trip_count: steps[number].mean_trip_count(),
-                indirect: Indirect { copies, stride, lanes, crosses_ends, told_as },
+                indirect: Indirect {
+                    copies,
+                    stride,
+                    lanes,
+                    crosses_ends,
+                    told_as,
+                    work: Work::of(1.0 + load.computed),
+                },
                 tried: Vec::new(),
                 chosen: None,
                 confirmed: None,
@@ -355,7 +342,14 @@ mod tests {
         let (program, origins) = program(addresses);
         let mut walks = KeyWalks::default();
         for step in 0..50 {
-            let access = |(key, address)| Access { address, key, bytes: 8, thread: 0, kind: AccessKind::Load };
+            let access = |(key, address)| Access {
+                address,
+                key,
+                bytes: 8,
+                thread: 0,
+                kind: AccessKind::Load,
+                work: Work::USUAL,
+            };
             walks.take(&(0..).zip(places(step)).map(access).collect::<Vec<_>>());
         }
         let sites: Vec<SiteId> = (0..4).map(SiteId).collect();
@@ -376,10 +370,6 @@ mod tests {
         let roles: Vec<u32> = all.keys.iter().map(|role| role.instruction).collect();
         assert_eq!(roles, [0, 2, 1, NO_INSTRUCTION]);
         assert_eq!([0, 1, 2, 3].map(|key: usize| all.keys[key].body), [NO_BODY, NO_BODY, 0, NO_BODY]);
-        let told = |key: u32| all.instructions[structure_key(key + 1, false) as usize];
-        assert_eq!([0, 1, 2, 3].map(told), [15.0, 15.0, INSTRUCTIONS, INSTRUCTIONS]);
-        // One that computes the address, and the prefetch.
-        assert_eq!(told(4), 2.0);
         // Of an index that has one itself.
         let all = found(&[(1, &[0], false), (3, &[1], false)], places);
         let copies: Vec<&Copy> = all.loads.iter().flat_map(|load| &load.copies).collect();
@@ -407,7 +397,14 @@ mod tests {
         let all = found(&[(1, &[0], false), (3, &[0], false)], places);
         let mut steps = Steps::new(&all.keys, &all.copies());
         for step in 0..50 {
-            let access = |(key, address)| Access { address, key, bytes: 8, thread: 0, kind: AccessKind::Load };
+            let access = |(key, address)| Access {
+                address,
+                key,
+                bytes: 8,
+                thread: 0,
+                kind: AccessKind::Load,
+                work: Work::USUAL,
+            };
             steps.take(&(0..).zip(places(step)).map(access).collect::<Vec<_>>());
         }
         let of_key = |expected| Times { least: 0.0, expected, most: 0.0 };
@@ -426,8 +423,8 @@ mod tests {
         let [load] = &measured.searched[..] else { panic!("{measured:?}") };
         assert_eq!((load.load, load.share, load.loads), (1, 0.5, 50));
         assert_eq!((load.indirect.stride, load.indirect.lanes, load.indirect.crosses_ends), (4, 1, false));
-        // Its prefetches have the last one's key.
-        assert_eq!(structure_key(load.indirect.told_as, false) as usize, all.instructions.len() - 2);
+        // Its prefetches are told behind all keys, as the second load's; three instructions compute the address.
+        assert_eq!((load.indirect.told_as, load.indirect.work), (6, Work::of(4.0)));
         assert_eq!(measured.chase, None);
     }
 }

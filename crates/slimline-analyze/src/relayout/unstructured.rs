@@ -6,7 +6,6 @@ use slimline_simulate::relaid::Relayout;
 use slimline_simulate::waiting::Waited;
 
 use super::share;
-use super::visits::Visited;
 use crate::full_trace::object_structures::Structured;
 use crate::full_trace::objects::Object;
 
@@ -37,23 +36,22 @@ pub fn tell_apart(relayout: &mut Relayout, objects: &[Object], structured: &Stru
 pub fn unstructured(
     (objects, structured): (&[Object], &Structured),
     waited: &Waited,
-    visited: &Visited,
     is_one: impl Fn(u32) -> bool,
 ) -> Vec<Unstructured> {
     let structures = structured.structures.len() as u32;
     let mut of_number: BTreeMap<u32, Unstructured> = BTreeMap::new();
     for (number, object) in objects.iter().enumerate() {
         let structure = structured.objects.get(number).copied().flatten().map(|of| of.structure);
-        let (told, accesses) = match structure {
+        let told = match structure {
             Some(structure) if is_one(structure) => continue,
-            Some(array) => (array, visited.visits[array as usize].accesses),
+            Some(array) => array,
             None => {
                 let Some(told) = structures.checked_add(object.origin) else { continue };
-                (told, visited.unstructured.get(object.origin as usize).copied().unwrap_or(0))
+                told
             }
         };
         let found = of_number.entry(told).or_insert_with(|| {
-            let share = share(waited, told, (accesses, visited.accesses));
+            let share = share(waited, told);
             Unstructured { origin: object.origin, array: structure, share, objects: 0, bytes: 0 }
         });
         found.objects += 1;
@@ -66,7 +64,7 @@ pub fn unstructured(
 
 #[cfg(test)]
 mod tests {
-    use slimline_simulate::access::{Access, AccessKind, Consumer};
+    use slimline_simulate::access::{Access, AccessKind, Consumer, Work};
     use slimline_simulate::machine::Machine;
     use slimline_simulate::relaid::Relaid;
     use slimline_simulate::simulation::{Options, Simulation};
@@ -74,7 +72,6 @@ mod tests {
 
     use super::super::addresses::relayout;
     use super::super::candidates::tests::structure;
-    use super::super::visits::Visiting;
     use super::*;
     use crate::full_trace::object_structures::{Filled, ObjectStructure};
 
@@ -93,7 +90,8 @@ mod tests {
         let mut relaid = relayout(&objects, &structured, &[None, None]).unwrap();
         tell_apart(&mut relaid, &objects, &structured);
         // Each access hits but for the first of each object; so often is each accessed, and once what is no object.
-        let load = |key, address| Access { address, key, bytes: 8, thread: 0, kind: AccessKind::Load };
+        let load =
+            |key, address| Access { address, key, bytes: 8, thread: 0, kind: AccessKind::Load, work: Work::USUAL };
         let times = [4, 3, 2, 5, 1];
         let each = objects.iter().zip(0..).zip(times);
         let mut accesses: Vec<Access> =
@@ -101,13 +99,13 @@ mod tests {
         accesses.push(load(u32::MAX, 9 << 12));
         let machine = Machine::named("dinero-i5").unwrap();
         let waiting = Waiting::new(Simulation::new(&machine, &Options::default()).unwrap());
-        let mut both = (Visiting::new(&structured, &relaid.objects), Relaid::new(waiting, &relaid));
-        both.take(&accesses);
-        let (visited, waited) = (both.0.finish(), both.1.finish().finish());
-        let found = unstructured((&objects, &structured), &waited, &visited, |structure| structure == 0);
+        let mut to = Relaid::new(waiting, &relaid);
+        to.take(&accesses);
+        let waited = to.finish().finish();
+        let found = unstructured((&objects, &structured), &waited, |structure| structure == 0);
         let told: Vec<_> = found.iter().map(|of| (of.origin, of.array, of.objects, of.bytes)).collect();
         assert_eq!(told, [(3, None, 2, 128), (1, Some(1), 1, 64), (2, None, 1, 64)]);
-        let of_structure = share(&waited, 0, (visited.visits[0].accesses, visited.accesses));
+        let of_structure = share(&waited, 0);
         let elsewhere = 1.0 - of_structure - found.iter().map(|of| of.share).sum::<f64>();
         assert!(elsewhere > 0.0 && elsewhere < of_structure, "{elsewhere} {found:?}");
     }

@@ -174,8 +174,6 @@ pub struct Visiting<'a> {
     visits: Vec<Visits>,
     /// By thread, then structure.
     open: Vec<Vec<[Open; OPEN]>>,
-    /// By origin: accesses to objects of no structure.
-    unstructured: Vec<u64>,
     /// All accesses.
     accesses: u64,
 }
@@ -185,9 +183,6 @@ pub struct Visiting<'a> {
 pub struct Visited {
     /// By structure.
     pub visits: Vec<Visits>,
-    /// By what allocates objects of no structure, where these are [told apart](super::unstructured::tell_apart) by that: accesses to them. Nothing is there of origins behind the last one
-    /// of which some were accessed.
-    pub unstructured: Vec<u64>,
     /// All accesses.
     pub accesses: u64,
 }
@@ -201,7 +196,6 @@ impl<'a> Visiting<'a> {
             shapes: structured.structures.iter().map(Shape::of).collect(),
             visits: vec![Visits::default(); structured.structures.len()],
             open: Vec::new(),
-            unstructured: Vec::new(),
             accesses: 0,
         }
     }
@@ -215,7 +209,7 @@ impl<'a> Visiting<'a> {
                 }
             }
         }
-        Visited { visits: self.visits, unstructured: self.unstructured, accesses: self.accesses }
+        Visited { visits: self.visits, accesses: self.accesses }
     }
 
     fn one(&mut self, access: &Access) {
@@ -228,11 +222,6 @@ impl<'a> Visiting<'a> {
         };
         let Some(&Some(ObjectStructure { structure, filled, .. })) = self.structured.objects.get(access.key as usize)
         else {
-            let origin = placed.structure.and_then(|number| (number as usize).checked_sub(self.shapes.len()));
-            if let Some(origin) = origin {
-                self.unstructured.resize(self.unstructured.len().max(origin + 1), 0);
-                self.unstructured[origin] += 1;
-            }
             return;
         };
         let (shape, visits) = (&self.shapes[structure as usize], &mut self.visits[structure as usize]);
@@ -299,6 +288,7 @@ impl Consumer for Visiting<'_> {
 mod tests {
     use super::super::candidates::tests::structure;
     use super::*;
+    use slimline_simulate::access::Work;
 
     fn placed(starts: &[u64]) -> Vec<PlacedObject> {
         starts.iter().map(|&start| PlacedObject { start, structure: Some(0), ..PlacedObject::default() }).collect()
@@ -314,7 +304,8 @@ mod tests {
         };
         let objects = placed(&[0x1000]);
         let mut visiting = Visiting::new(&structured, &objects);
-        let load = |address, bytes| Access { address, key: 0, bytes, thread: 0, kind: AccessKind::Load };
+        let load =
+            |address, bytes| Access { address, key: 0, bytes, thread: 0, kind: AccessKind::Load, work: Work::USUAL };
         for element in 0..10 {
             visiting.take(&[load(0x1000 + 32 * element, 8), load(0x1008 + 32 * element, 8)]);
         }
@@ -323,8 +314,8 @@ mod tests {
         }
         // A copy of all says nothing; one of two elements does.
         visiting.take(&[load(0x1000, 32 * 20), load(0x1000 + 19 * 32, 64)]);
-        let Visited { visits, unstructured, accesses } = visiting.finish();
-        assert_eq!((unstructured, accesses), (Vec::new(), 32));
+        let Visited { visits, accesses } = visiting.finish();
+        assert_eq!(accesses, 32);
         let visits = &visits[0];
         assert_eq!(visits.most_frequent(9), [(0b11, 10), (0b100, 10), (0b1111, 2)]);
         assert_eq!((visits.count(), visits.accesses, visits.in_arrays, visits.most_elements), (22, 32, 32, 21));
@@ -350,7 +341,14 @@ mod tests {
             objects: vec![Some(ObjectStructure { structure: 0, filled: Filled::Array, skipped: 0 })],
             ..Structured::default()
         };
-        let access = |thread, kind| Access { address: 0x1000 + u64::from(thread) * 8, key: 0, bytes: 8, thread, kind };
+        let access = |thread, kind| Access {
+            address: 0x1000 + u64::from(thread) * 8,
+            key: 0,
+            bytes: 8,
+            thread,
+            kind,
+            work: Work::USUAL,
+        };
         let objects = placed(&[0x1000]);
         let is_shared = |accesses: &[Access]| {
             let mut visiting = Visiting::new(&structured, &objects);
@@ -373,7 +371,8 @@ mod tests {
         };
         let objects = placed(&[0x20_000, 0x10_000, 0x30_000]);
         let mut visiting = Visiting::new(&structured, &objects);
-        let load = |address, key, bytes| Access { address, key, bytes, thread: 0, kind: AccessKind::Load };
+        let load =
+            |address, key, bytes| Access { address, key, bytes, thread: 0, kind: AccessKind::Load, work: Work::USUAL };
         for element in 0..10 {
             visiting.take(&[load(0x10_000 + 8 * element, 1, 8), load(0x20_000 + 8 * element, 0, 8)]);
         }
@@ -396,7 +395,8 @@ mod tests {
         };
         let objects = placed(&[0x1000, 0x2000]);
         let mut visiting = Visiting::new(&structured, &objects);
-        let load = |address, key| Access { address, key, bytes: 8, thread: 0, kind: AccessKind::Load };
+        let load =
+            |address, key| Access { address, key, bytes: 8, thread: 0, kind: AccessKind::Load, work: Work::USUAL };
         visiting.take(&[load(0x1000, 0), load(0x2000, 1), load(0x1008, 0), load(0x2008, 1)]);
         assert_eq!(visiting.finish().visits[0].most_frequent(9), [(0b11, 2)]);
     }

@@ -398,14 +398,22 @@ mod tests {
     use slimline_analyze::relayout::TimeRatio;
     use slimline_analyze::relayout::loops::source::around;
     use slimline_analyze::relayout::loops::{Loops, OtherKey, Steps};
+    use slimline_simulate::access::Work;
     use slimline_simulate::locality::exchange::{Stream, Times};
 
     use super::*;
 
     /// Columns of a matrix whose exchange saves half, beside a table that something else in their loops loads; or left alone for a reason.
     fn row_of(withheld: Option<Withheld>, source: LoopSource, is_in_windows: bool) -> LoopRow {
-        let matrix =
-            Stream { start: 0, inner_bytes: 128, outer_bytes: 8, bytes: 8, kind: AccessKind::Load, turn: Turn::Inner };
+        let matrix = Stream {
+            start: 0,
+            inner_bytes: 128,
+            outer_bytes: 8,
+            bytes: 8,
+            kind: AccessKind::Load,
+            turn: Turn::Inner,
+            work: Work::USUAL,
+        };
         row_of_nest(&[("matrix", "a.c:3", matrix)], withheld, source, is_in_windows)
     }
 
@@ -450,8 +458,15 @@ mod tests {
     fn sums_and_loops_of_their_own_are_told_as_the_replay_has_them() {
         let source = "for (int j = 0; j < m; j++) {\nx[j] = 0;\nfor (int i = 0; i < n; i++)\nx[j] += a[i][j];\ny[j] = x[j];\nz[j] =\n3;\n}\n";
         let source = LoopSource { pair: around(source, 4), ..LoopSource::default() };
-        let matrix =
-            Stream { start: 0, inner_bytes: 128, outer_bytes: 8, bytes: 8, kind: AccessKind::Load, turn: Turn::Inner };
+        let matrix = Stream {
+            start: 0,
+            inner_bytes: 128,
+            outer_bytes: 8,
+            bytes: 8,
+            kind: AccessKind::Load,
+            turn: Turn::Inner,
+            work: Work::USUAL,
+        };
         let each = Stream { start: 4096, inner_bytes: 0, kind: AccessKind::Store, ..matrix };
         let once = |start| Stream { start, turn: Turn::Outer, ..each };
         let walks = [

@@ -2,7 +2,7 @@
 
 use slimline_analyze::full_trace::findings::Place;
 use slimline_analyze::origins::{Data, DataKind, Names, Origin, Origins, Part, Thread, Whose};
-use slimline_simulate::access::{Access, AccessKind};
+use slimline_simulate::access::{Access, AccessKind, Work};
 use slimline_simulate::machine::Machine;
 
 use crate::simulation::AccessTrace;
@@ -102,7 +102,14 @@ pub(crate) fn in_parts(mut accesses: Vec<Access>) -> Vec<Access> {
 
 /// The first thread fills the table; the others search it, and count in eight bytes each of one line.
 pub(crate) fn accesses() -> Vec<Access> {
-    let access = |thread, what, kind, address| Access { address, key: thread * 4 + what, bytes: 8, thread, kind };
+    let access = |thread, what, kind, address| Access {
+        address,
+        key: thread * 4 + what,
+        bytes: 8,
+        thread,
+        kind,
+        work: Work::USUAL,
+    };
     let mut accesses: Vec<Access> = (0..128).map(|n| access(0, 0, AccessKind::Store, 0x10_0000 + n * 8)).collect();
     for round in 0..20 {
         for thread in [1, 2] {

@@ -193,7 +193,7 @@ mod tests {
     use slimline_analyze::object_layout::{Arranged, Known, Slots, arrangements};
     use slimline_layout::graph::GraphBuilder;
     use slimline_layout::order::Hierarchical;
-    use slimline_simulate::access::{Access, AccessKind, Consumer as _};
+    use slimline_simulate::access::{Access, AccessKind, Consumer as _, Work};
     use slimline_simulate::relocated::Relocated;
     use slimline_simulate::simulation::{Options, Simulation};
 
@@ -235,7 +235,7 @@ mod tests {
         let all = arrangements(&objects, known, &Arrangement::ALL, 0).unwrap();
         let access = |&key: &u32| {
             let address = objects[key as usize].start + 8;
-            Access { address, key, bytes: 8, thread: 0, kind: AccessKind::Load }
+            Access { address, key, bytes: 8, thread: 0, kind: AccessKind::Load, work: Work::USUAL }
         };
         let accesses: Vec<Access> = trace.iter().map(access).collect();
         let machine = a_run::machine();

@@ -169,8 +169,9 @@ pub(crate) fn fits(report: &RelayoutReport) -> Option<String> {
 }
 
 /// How it is predicted.
-const METHOD: &str = "Time is that of a core which waits for a miss unless another one is under way or it is a stream's, 2.5 cycles for each \
-     access, 4000 for the first to a page, and 60 for a block of the heap, 10 from a pool. The interval is from a program that computes much and \
+const METHOD: &str = "Time is that of a core which waits for a miss unless another one is under way or it is a stream's, one cycle \
+     for each instruction (of what is in no loop, or does not tell, 2.5 go with each access), 4000 for the first access to a page, and 60 for a \
+     block of the heap, 10 from a pool. The interval is from a program that computes much and \
      whose misses all overlap to one that computes little and waits for each. Layouts were made of the run that they are judged by.";
 const METHOD_OF_LOOPS: &str = " Shares of structures are of work and waiting, added up; those of loops are of the run time, in which both overlap, \
      and allocators are, too. What loops take of a structure is in both.";

@@ -226,7 +226,7 @@ mod tests {
     use slimline_analyze::sampled_sharing::{Evidence, Sampled, SampledFindings, Undecided};
     use slimline_analyze::share::Share;
     use slimline_analyze::sharing::{SharingFindings, findings};
-    use slimline_simulate::access::{Access, AccessKind, Consumer as _};
+    use slimline_simulate::access::{Access, AccessKind, Consumer as _, Work};
     use slimline_simulate::sharing::{LineFinder, SharedLines};
 
     use super::super::a_run;
@@ -237,8 +237,14 @@ mod tests {
     fn lines() -> SharedLines {
         let machine = a_run::machine();
         // Behind all else two threads add to the same eight bytes, in turn.
-        let add =
-            |thread| Access { address: 0x20_0100, key: thread * 4 + 2, bytes: 8, thread, kind: AccessKind::Modify };
+        let add = |thread| Access {
+            address: 0x20_0100,
+            key: thread * 4 + 2,
+            bytes: 8,
+            thread,
+            kind: AccessKind::Modify,
+            work: Work::USUAL,
+        };
         let accesses = [a_run::accesses(), [add(1), add(2)].repeat(9)].concat();
         let mut finder = LineFinder::new(machine.line_bytes());
         finder.take(&accesses);
@@ -256,6 +262,7 @@ mod tests {
             bytes: 8,
             thread,
             kind: AccessKind::Modify,
+            work: Work::USUAL,
         };
         let turn = [add(1, 2, 0x100), add(2, 2, 0x100), add(1, 1, 0x108), add(2, 1, 0x108)].repeat(9);
         let mut finder = LineFinder::new(machine.line_bytes());
@@ -323,6 +330,7 @@ mod tests {
             bytes: 8,
             thread,
             kind,
+            work: Work::USUAL,
         };
         let turn = |n| [access(1, AccessKind::Store, n + 1), access(2, AccessKind::Load, n)];
         let accesses: Vec<Access> = (0..600).flat_map(turn).collect();

@@ -375,7 +375,7 @@ fn offenders(out: &mut impl Write, path: &[&str], all: &[Offender], most: usize)
 
 #[cfg(test)]
 mod tests {
-    use slimline_simulate::access::{Access, AccessKind, Consumer as _};
+    use slimline_simulate::access::{Access, AccessKind, Consumer as _, Work};
     use slimline_simulate::machine::Machine;
     use slimline_simulate::simulation::{Options, Simulation};
 
@@ -399,7 +399,14 @@ mod tests {
         let asked = Options::default();
         let mut simulation = Simulation::new(&machine.unwrap(), &asked).unwrap();
         // One store to 100 lines, of which all but the last two are written to memory.
-        simulation.take(&[Access { address: 0, key: 0, bytes: 6400, thread: 0, kind: AccessKind::Store }]);
+        simulation.take(&[Access {
+            address: 0,
+            key: 0,
+            bytes: 6400,
+            thread: 0,
+            kind: AccessKind::Store,
+            work: Work::USUAL,
+        }]);
         let outcomes = [simulation.finish()];
         let report = SimulationReport::new(a_run::trace(), &outcomes, &a_run::origins(), &asked);
         let mut out = String::new();

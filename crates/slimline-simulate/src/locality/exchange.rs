@@ -5,7 +5,7 @@
 //!          inner 0 1 2 3 0 1 2 3 0 1 2 3 …                 inner 0 0 0 0 1 1 1 1 …     of two      inner 0 1 0 1 2 3 2 3 0 1 0 1 …
 //! ```
 
-use crate::access::{Access, AccessKind};
+use crate::access::{Access, AccessKind, Work};
 use crate::machine::{Machine, MachineError};
 use crate::simulation::{Options, Simulation};
 
@@ -32,6 +32,8 @@ pub struct Stream {
     pub kind: AccessKind,
     /// When.
     pub turn: Turn,
+    /// What is computed with it.
+    pub work: Work,
 }
 
 /// How often an instruction is executed.
@@ -150,7 +152,7 @@ pub fn accesses(streams: &[Stream], times: Times, order: Order, mut access: impl
                 .start
                 .wrapping_add(moved(stream.inner_bytes, inner))
                 .wrapping_add(moved(stream.outer_bytes, outer));
-            access(Access { address, key, bytes: stream.bytes, thread: 0, kind: stream.kind });
+            access(Access { address, key, bytes: stream.bytes, thread: 0, kind: stream.kind, work: stream.work });
         }
     });
 }
@@ -326,8 +328,15 @@ mod tests {
     #[test]
     fn columns_made_rows_by_hand() {
         // Eight rows of 128 bytes by columns: 16 lines, more than the first level has, and all that the second needs.
-        let matrix =
-            Stream { start: 0, inner_bytes: 128, outer_bytes: 8, bytes: 8, kind: AccessKind::Load, turn: Turn::Inner };
+        let matrix = Stream {
+            start: 0,
+            inner_bytes: 128,
+            outer_bytes: 8,
+            bytes: 8,
+            kind: AccessKind::Load,
+            turn: Turn::Inner,
+            work: Work::USUAL,
+        };
         // One double a column, kept in the first level by being used each time.
         let sum = Stream { start: 1 << 20, inner_bytes: 0, ..matrix };
         let times = Times { inner: 8, outer: 16 };
@@ -352,6 +361,7 @@ mod tests {
             bytes: 8,
             kind: AccessKind::Store,
             turn: Turn::Inner,
+            work: Work::USUAL,
         };
         let times = Times { inner: u64::MAX, outer: 64 };
         let then = cycles(&machine(), &[stream], times, Order::Exchanged).unwrap();
@@ -396,8 +406,15 @@ mod tests {
     #[test]
     fn a_transposition_by_tiles_by_hand() {
         // Sixteen by sixteen doubles, two lines a row, of which one matrix is read by columns.
-        let by_rows =
-            Stream { start: 0, inner_bytes: 8, outer_bytes: 128, bytes: 8, kind: AccessKind::Store, turn: Turn::Inner };
+        let by_rows = Stream {
+            start: 0,
+            inner_bytes: 8,
+            outer_bytes: 128,
+            bytes: 8,
+            kind: AccessKind::Store,
+            turn: Turn::Inner,
+            work: Work::USUAL,
+        };
         let by_columns = Stream { start: 1 << 20, inner_bytes: 128, outer_bytes: 8, kind: AccessKind::Load, ..by_rows };
         let times = Times { inner: 16, outer: 16 };
         let run = |order| cycles(&machine(), &[by_rows, by_columns], times, order).unwrap();
@@ -413,8 +430,15 @@ mod tests {
 
     #[test]
     fn sums_are_kept_until_the_outer_loop_goes_on() {
-        let sum =
-            Stream { start: 64, inner_bytes: 0, outer_bytes: 8, bytes: 8, kind: AccessKind::Store, turn: Turn::Outer };
+        let sum = Stream {
+            start: 64,
+            inner_bytes: 0,
+            outer_bytes: 8,
+            bytes: 8,
+            kind: AccessKind::Store,
+            turn: Turn::Outer,
+            work: Work::USUAL,
+        };
         let run = |streams: &[Stream], order| {
             let mut all = Vec::new();
             let Instructions { streams, times, .. } =
@@ -450,7 +474,8 @@ mod tests {
 
     #[test]
     fn what_each_step_stores_is_loaded_where_it_was() {
-        let of = |kind, turn| Stream { start: 64, inner_bytes: 0, outer_bytes: 16, bytes: 8, kind, turn };
+        let of =
+            |kind, turn| Stream { start: 64, inner_bytes: 0, outer_bytes: 16, bytes: 8, kind, turn, work: Work::USUAL };
         let (load, store) = (AccessKind::Load, AccessKind::Store);
         // `last[j] = a[i][j]`
         assert_eq!(reordered(&[of(store, Turn::Inner)]), [of(store, Turn::Inner)]);
@@ -466,8 +491,15 @@ mod tests {
 
     #[test]
     fn loops_of_their_own_weigh_what_they_do_however_short_a_nest_is_cut() {
-        let each =
-            Stream { start: 0, inner_bytes: 8, outer_bytes: 0, bytes: 8, kind: AccessKind::Load, turn: Turn::Inner };
+        let each = Stream {
+            start: 0,
+            inner_bytes: 8,
+            outer_bytes: 0,
+            bytes: 8,
+            kind: AccessKind::Load,
+            turn: Turn::Inner,
+            work: Work::USUAL,
+        };
         // A line each time around.
         let once = Stream { start: 1 << 40, inner_bytes: 0, outer_bytes: 64, turn: Turn::Apart, ..each };
         let outer = 1 << 14;
@@ -483,8 +515,15 @@ mod tests {
     #[test]
     fn a_product_is_made_of_vectors_once_its_loops_are_exchanged() {
         // `c[j] += a[k] * b[k][j]`, the inner loop by k: c lies in a register meanwhile, and is loaded before and stored behind.
-        let load =
-            Stream { start: 0, inner_bytes: 128, outer_bytes: 8, bytes: 8, kind: AccessKind::Load, turn: Turn::Inner };
+        let load = Stream {
+            start: 0,
+            inner_bytes: 128,
+            outer_bytes: 8,
+            bytes: 8,
+            kind: AccessKind::Load,
+            turn: Turn::Inner,
+            work: Work::USUAL,
+        };
         let a = Stream { start: 4096, inner_bytes: 8, outer_bytes: 0, ..load };
         let c = Stream { start: 8192, inner_bytes: 0, outer_bytes: 8, turn: Turn::Outer, ..load };
         let stored = Stream { kind: AccessKind::Store, ..c };

@@ -319,6 +319,7 @@ pub struct Pair {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::access::Work;
 
     const MACHINE: &str = r#"
         name = "small"
@@ -334,7 +335,7 @@ mod tests {
         let mut locality = Locality::new(&Machine::parse(MACHINE).unwrap()).unwrap();
         let accesses: Vec<Access> = accesses
             .iter()
-            .map(|&(thread, key, kind, address)| Access { address, key, bytes: 8, thread, kind })
+            .map(|&(thread, key, kind, address)| Access { address, key, bytes: 8, thread, kind, work: Work::USUAL })
             .collect();
         accesses.chunks(3).for_each(|part| locality.take(part));
         locality.finish().unwrap()
@@ -370,7 +371,7 @@ mod tests {
     #[test]
     fn what_straddles_lines_counts_for_each() {
         let mut locality = Locality::new(&Machine::parse(MACHINE).unwrap()).unwrap();
-        let access = Access { address: 60, key: 0, bytes: 8, thread: 0, kind: AccessKind::Modify };
+        let access = Access { address: 60, key: 0, bytes: 8, thread: 0, kind: AccessKind::Modify, work: Work::USUAL };
         locality.take(&[access, access, Access { kind: AccessKind::Fetch, address: 4096, ..access }]);
         let found = locality.finish().unwrap();
         assert_eq!(found.lines, 2, "lines of code are none");
@@ -382,7 +383,8 @@ mod tests {
     /// which is simulated on the first core.
     #[test]
     fn homes_that_are_told_are_taken_and_what_is_not_told_is_not_counted() {
-        let load = |thread, key, address| Access { address, key, bytes: 8, thread, kind: AccessKind::Load };
+        let load =
+            |thread, key, address| Access { address, key, bytes: 8, thread, kind: AccessKind::Load, work: Work::USUAL };
         let run = |machine: &str, pages: &[(u64, u32)]| {
             let mut locality = Locality::new(&Machine::parse(machine).unwrap()).unwrap();
             locality.locate(&Located { pages, nodes: &[0, 1], ..Located::default() });

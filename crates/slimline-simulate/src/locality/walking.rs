@@ -2,7 +2,7 @@
 
 use super::strides::Strides;
 use super::walks::Walks;
-use crate::access::{Access, AccessKind, Consumer};
+use crate::access::{Access, AccessKind, Consumer, Work};
 
 /// How accesses of one key go through memory. Takes some hundred bytes.
 #[derive(Clone, Debug)]
@@ -15,13 +15,16 @@ pub struct Walking {
     pub bytes: u32,
     /// What that does.
     pub kind: AccessKind,
+    /// What is computed with it.
+    pub work: Work,
     /// Its number among all accesses of the stream.
     pub begins: u64,
 }
 
 impl Default for Walking {
     fn default() -> Self {
-        Self { strides: Strides::default(), walks: Walks::default(), bytes: 0, kind: AccessKind::Load, begins: 0 }
+        let (strides, walks) = Default::default();
+        Self { strides, walks, bytes: 0, kind: AccessKind::Load, work: Work::USUAL, begins: 0 }
     }
 }
 
@@ -31,7 +34,8 @@ impl Walking {
         self.strides.add(access.address, access.bytes);
         self.walks.add(access.address, number);
         if self.bytes == 0 {
-            (self.bytes, self.kind, self.begins) = (access.bytes.max(1), access.kind, number);
+            (self.bytes, self.kind, self.work) = (access.bytes.max(1), access.kind, access.work);
+            self.begins = number;
         }
     }
 

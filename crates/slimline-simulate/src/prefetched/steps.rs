@@ -173,9 +173,10 @@ mod tests {
     use super::super::NO_BODY;
     use super::*;
     use crate::access::AccessKind;
+    use crate::access::Work;
 
     fn access(key: u32, address: u64, bytes: u32, thread: u32) -> Access {
-        Access { address, key, bytes, thread, kind: AccessKind::Load }
+        Access { address, key, bytes, thread, kind: AccessKind::Load, work: Work::USUAL }
     }
 
     /// Of an index, what has it, and what is around their loop.

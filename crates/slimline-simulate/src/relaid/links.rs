@@ -60,11 +60,12 @@ impl Links {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::access::Work;
 
     #[test]
     fn what_was_left_out_may_have_made_it() {
         let mut links = Links::default();
-        let access = |key| Access { address: 0, key, bytes: 8, thread: 0, kind: AccessKind::Load };
+        let access = |key| Access { address: 0, key, bytes: 8, thread: 0, kind: AccessKind::Load, work: Work::USUAL };
         links.skip(&[access(4), access(7), access(crate::relocated::NO_OBJECT)]);
         let store = AccessKind::Store;
         assert_eq!(links.follow(0, (7, 0), store), Some(AccessKind::Load));

@@ -88,13 +88,15 @@ impl Consumer for SampledKeys {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::access::Work;
 
     /// Where all lines are chosen nothing is estimated.
     #[test]
     fn keys_have_their_own() {
         let machine = Machine::named("valgrind").unwrap();
         let mut keys = SampledKeys::new(&machine, 1000, 1.0).unwrap();
-        let access = |key, address| Access { address, key, bytes: 8, thread: 0, kind: AccessKind::Load };
+        let access =
+            |key, address| Access { address, key, bytes: 8, thread: 0, kind: AccessKind::Load, work: Work::USUAL };
         for pass in 0..3 {
             (0..10).for_each(|line| keys.take(&[access(pass.min(1), line * 64)]));
         }

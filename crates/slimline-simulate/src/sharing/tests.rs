@@ -3,6 +3,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use proptest::prelude::*;
 
 use super::*;
+use crate::access::Work;
 
 fn kinds() -> impl Strategy<Value = AccessKind> {
     prop_oneof![Just(AccessKind::Load), Just(AccessKind::Store), Just(AccessKind::Modify), Just(AccessKind::Fetch)]
@@ -12,7 +13,7 @@ use AccessKind::{Load, Modify, Store};
 
 /// Eight bytes; loads and stores have keys of their own.
 fn word(thread: u32, kind: AccessKind, address: u64) -> Access {
-    Access { address, bytes: 8, thread, key: thread * 2 + u32::from(kind == Store), kind }
+    Access { address, bytes: 8, thread, key: thread * 2 + u32::from(kind == Store), kind, work: Work::USUAL }
 }
 
 /// The first of the lines that these accesses share.
@@ -79,7 +80,7 @@ fn threads_that_have_one_first_level_take_nothing_from_each_other() {
 
 #[test]
 fn who_takes_lines_from_whom() {
-    let access = |thread, kind, address| Access { address, bytes: 8, thread, key: thread, kind };
+    let access = |thread, kind, address| Access { address, bytes: 8, thread, key: thread, kind, work: Work::USUAL };
     // Two count in their own eight bytes; a third one reads what the first one counted.
     let run = [access(0, Modify, 0), access(1, Modify, 8), access(0, Modify, 0), access(2, Load, 0)];
     // Shared, but nobody stores; of one thread.
@@ -168,7 +169,7 @@ proptest! {
         accesses in prop::collection::vec((0_u64..600, 1_u32..40, 0_u32..3, kinds()), 0..60),
     ) {
         let accesses: Vec<Access> = accesses.into_iter().map(|(address, bytes, thread, kind)| {
-            Access { address, bytes, thread, key: thread, kind }
+            Access { address, bytes, thread, key: thread, kind, work: Work::USUAL }
         }).collect();
         let machine = Machine::named("valgrind").unwrap();
         let mut finder = LineFinder::new(64);
@@ -204,7 +205,7 @@ proptest! {
         accesses in prop::collection::vec((0_u64..600, 1_u32..40, 0_u32..3, kinds()), 0..60),
     ) {
         let accesses: Vec<Access> = accesses.into_iter().map(|(address, bytes, thread, kind)| {
-            Access { address, bytes, thread, key: thread * 10, kind }
+            Access { address, bytes, thread, key: thread * 10, kind, work: Work::USUAL }
         }).collect();
         let mut finder = LineFinder::new(64);
         accesses.chunks(7).for_each(|part| finder.take(part));

@@ -1,6 +1,6 @@
 //! Small streams whose counts anybody can follow.
 
-use slimline_simulate::access::{Access, AccessKind};
+use slimline_simulate::access::{Access, AccessKind, Work};
 use slimline_simulate::machine::Machine;
 use slimline_simulate::simulation::{LargePages, Misses, Options};
 
@@ -128,7 +128,8 @@ fn who_changes_lines_has_them_written_back() {
         ]
         memory = [{ name = "DRAM", latency = 100 }]
     "#;
-    let with_key = |key, kind, line: u64| Access { address: line * 64, bytes: 8, thread: 0, key, kind };
+    let with_key =
+        |key, kind, line: u64| Access { address: line * 64, bytes: 8, thread: 0, key, kind, work: Work::USUAL };
     // 1 loads what 2 and then 3 store; 4 takes its place in the first level, 3 changes it again, 4 two more lines.
     let accesses = [
         with_key(1, Load, 0),
@@ -316,7 +317,7 @@ fn pages_live_where_they_were_touched_first() {
 /// Addresses at the end of what there is, empty and long accesses, a core that the machine has not got.
 #[test]
 fn nothing_is_out_of_bounds() {
-    let any = |address, bytes, core| Access { address, key: 3, bytes, thread: core, kind: Store };
+    let any = |address, bytes, core| Access { address, key: 3, bytes, thread: core, kind: Store, work: Work::USUAL };
     let accesses = [any(u64::MAX, 64, 9), any(0, 0, 1), any(1 << 48, 1 << 20, 0), any(u64::MAX - 7, 8, 0)];
     for name in slimline_simulate::machine::NAMES {
         let found = outcome(&Machine::named(name).unwrap(), &Options::default(), &accesses);

@@ -5,7 +5,7 @@ mod known_answers;
 mod same_as_twin;
 mod twin;
 
-use slimline_simulate::access::{Access, AccessKind, Consumer as _};
+use slimline_simulate::access::{Access, AccessKind, Consumer as _, Work};
 use slimline_simulate::machine::Machine;
 use slimline_simulate::simulation::{Options, Outcome, Simulation};
 
@@ -17,5 +17,5 @@ fn outcome(machine: &Machine, options: &Options, accesses: &[Access]) -> Outcome
 }
 
 fn access(core: u32, kind: AccessKind, address: u64, bytes: u32) -> Access {
-    Access { address, key: 0, bytes, thread: core, kind }
+    Access { address, key: 0, bytes, thread: core, kind, work: Work::USUAL }
 }

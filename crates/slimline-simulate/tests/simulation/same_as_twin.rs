@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use proptest::prelude::*;
-use slimline_simulate::access::{Access, AccessKind};
+use slimline_simulate::access::{Access, AccessKind, Work};
 use slimline_simulate::machine::{
     Cache, Counting, Holds, Inclusion, Machine, Memory, Prefetch, Replacement, Sharing, Tlb,
 };
@@ -163,7 +163,7 @@ prop_compose! {
             1 => Just(AccessKind::Fetch),
         ],
     ) -> Access {
-        Access { address: page * 4096 + place, key, bytes, thread: core, kind }
+        Access { address: page * 4096 + place, key, bytes, thread: core, kind, work: Work::USUAL }
     }
 }
 

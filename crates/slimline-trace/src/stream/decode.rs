@@ -99,6 +99,8 @@ pub struct Program {
     told: Vec<Told>,
     addresses: Vec<KnownAddress>,
     bodies: Vec<KnownBody>,
+    /// By site: which of these it is in.
+    body_of: Vec<Option<u32>>,
     by_header: HashMap<u64, SegmentId>,
 }
 
@@ -190,12 +192,13 @@ impl Program {
             Some(KnownAddress { site: number(&address.site)?, loads, is_carried, leads_on, instructions })
         }));
         let before = self.bodies.len();
-        self.bodies.extend(module.bodies.iter().map(|body| KnownBody {
-            instructions: body.instructions,
-            sites: body.sites.iter().filter_map(number).collect(),
-            around: body.around.map(|around| before + around as usize),
-            is_loop: body.is_loop,
-        }));
+        self.body_of.resize(self.sites.len(), None);
+        for body in &module.bodies {
+            let sites: Vec<SiteId> = body.sites.iter().filter_map(number).collect();
+            sites.iter().for_each(|site| self.body_of[site.0 as usize] = Some(self.bodies.len() as u32));
+            let around = body.around.map(|around| before + around as usize);
+            self.bodies.push(KnownBody { instructions: body.instructions, sites, around, is_loop: body.is_loop });
+        }
         self.modules.push((id, module));
     }
 
@@ -226,6 +229,18 @@ impl Program {
     /// What loops and functions are made of: a load or store is in one of them at most.
     pub fn bodies(&self) -> &[KnownBody] {
         &self.bodies
+    }
+
+    /// Index in [`Self::bodies`] of the one that a load or store is in, where that is known.
+    pub fn body_of(&self, site: SiteId) -> Option<usize> {
+        self.body_of.get(site.0 as usize).copied().flatten().map(|body| body as usize)
+    }
+
+    /// How many instructions there are for each load and store of the loop that one of them is in, where that is known: a function may have many on ways that
+    /// are hardly gone.
+    pub fn instructions_per_access(&self, site: SiteId) -> Option<f64> {
+        let body = Some(&self.bodies[self.body_of(site)?]).filter(|body| body.is_loop)?;
+        Some(f64::from(body.instructions) / body.sites.len() as f64)
     }
 
     /// The segment with this header.
@@ -512,7 +527,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::stream::sites::{ModuleBuilder, Relative};
+    use crate::stream::sites::{Body, ModuleBuilder, Relative};
 
     /// A module with segments of so many loads each.
     fn program(loads: &[usize]) -> (Program, Vec<u64>) {
@@ -526,6 +541,31 @@ mod tests {
         program.add(id, module);
         let headers = (0..loads.len() as u32).map(|segment| Header::new(id, segment).word()).collect();
         (program, headers)
+    }
+
+    #[test]
+    fn loops_tell_how_many_instructions_go_with_an_access() {
+        let module = |builder: &mut ModuleBuilder| {
+            builder.segment(vec![Site::new(SiteKind::Load, 8); 4]);
+            builder.bodies(vec![
+                Body { instructions: 7, sites: vec![2], around: None, is_loop: false },
+                Body { instructions: 30, sites: vec![0, 1], around: Some(0), is_loop: true },
+            ]);
+        };
+        let mut program = Program::new();
+        // The second one's sites and bodies come behind the first one's.
+        for name in ["a.c", "b.c"] {
+            let mut builder = ModuleBuilder::new();
+            module(&mut builder);
+            let module = builder.finish(name, name, "/", "test");
+            program.add(module.encode().0, module);
+        }
+        let of = |site| (program.body_of(SiteId(site)), program.instructions_per_access(SiteId(site)));
+        let loops = [(Some(1), Some(15.0)), (Some(1), Some(15.0)), (Some(0), None), (None, None)];
+        assert_eq!([0, 1, 2, 3].map(of), loops);
+        let behind = loops.map(|(body, instructions)| (body.map(|body| body + 2), instructions));
+        assert_eq!([4, 5, 6, 7].map(of), behind);
+        assert_eq!(program.bodies()[3].around, Some(2));
     }
 
     fn decode(program: &Program, words: &[u64], is_open: bool) -> (Vec<(u32, u32)>, Undecoded) {

@@ -9,7 +9,7 @@ use slimline_collect::{
     AddressFormat, DrmemtraceLosses, ThreadPart, TracedAccess, TracedKind, read_addresses, read_drmemtrace,
 };
 use slimline_report::simulation::AccessTrace;
-use slimline_simulate::access::{Access, AccessKind, Consumer};
+use slimline_simulate::access::{Access, AccessKind, Consumer, Work};
 use slimline_simulate::interleave::Interleaver;
 
 use super::keys::Keys;
@@ -117,7 +117,7 @@ pub(super) fn access(traced: &TracedAccess) -> Access {
         TracedKind::Modify => AccessKind::Modify,
         TracedKind::Fetch => AccessKind::Fetch,
     };
-    Access { address: traced.address, key: 0, bytes: traced.bytes, thread: 0, kind }
+    Access { address: traced.address, key: 0, bytes: traced.bytes, thread: 0, kind, work: Work::USUAL }
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use slimline_analyze::full_trace::attributed::{address_space, own_address};
 use slimline_analyze::full_trace::findings::Place;
 use slimline_analyze::origins::{Data, DataKind, Names, Origin, Origins, Thread};
 use slimline_report::simulation::AccessTrace;
-use slimline_simulate::access::{Access, AccessKind, Consumer};
+use slimline_simulate::access::{Access, AccessKind, Consumer, Work};
 use slimline_trace::tables::{Table, TracedAccesses, TracedKey, TracedKeys, whole_table};
 
 use super::{Accesses, Ended};
@@ -42,7 +42,7 @@ pub(super) fn read(directory: &Path, consumer: &mut dyn Consumer) -> anyhow::Res
             ensure!((row.key as usize) < keys.len(), "{}: key {} is not in {KEYS}", file.display(), row.key);
             let thread = origins.of(row.key).thread;
             let address = own_address(row.address.0) | address_space(origins.threads()[thread as usize].process);
-            accesses.push(Access { address, key: row.key, bytes: row.bytes, thread, kind });
+            accesses.push(Access { address, key: row.key, bytes: row.bytes, thread, kind, work: Work::USUAL });
         }
         read += accesses.len() as u64;
         consumer.take(&accesses);

@@ -182,13 +182,21 @@ mod tests {
     use std::slice::from_ref;
 
     use proptest::prelude::*;
-    use slimline_simulate::access::AccessKind;
+    use slimline_simulate::access::{AccessKind, Work};
     use slimline_simulate::locality::exchange::Turn;
 
     use super::*;
 
     fn stream(start: u64, inner_bytes: i64, outer_bytes: i64) -> Stream {
-        Stream { start, inner_bytes, outer_bytes, bytes: 8, kind: AccessKind::Store, turn: Turn::Inner }
+        Stream {
+            start,
+            inner_bytes,
+            outer_bytes,
+            bytes: 8,
+            kind: AccessKind::Store,
+            turn: Turn::Inner,
+            work: Work::USUAL,
+        }
     }
 
     #[test]

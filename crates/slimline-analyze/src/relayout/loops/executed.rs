@@ -426,6 +426,7 @@ mod tests {
 
     use super::super::{Loops, Nest, NestStream, Steps};
     use super::*;
+    use slimline_simulate::access::Work;
 
     /// An instruction of three loops: where it is by what each of them, outermost first, counts, in elements.
     #[derive(Clone, Copy, Debug)]
@@ -514,6 +515,7 @@ mod tests {
                 bytes: 8,
                 kind: kind(of),
                 turn: if of.standing == Standing::Inside { Turn::Inner } else { Turn::Outer },
+                work: Work::USUAL,
             };
             let streams = (0..).zip(self.instructions).map(|(key, of)| NestStream {
                 keys: vec![key],
@@ -533,6 +535,7 @@ mod tests {
                 bytes: 8,
                 thread: 0,
                 kind: kind(&self.instructions[done.at]),
+                work: Work::USUAL,
             });
             following.take(&accesses.collect::<Vec<_>>());
             following.finish() == [Some(Vec::new())]
@@ -606,15 +609,23 @@ mod tests {
     #[test]
     fn what_else_runs_in_it_is_told_and_not_what_runs_between_passes() {
         // Four passes of four columns, each with something behind it, and one that loads in each column; a table is stored now and then.
-        let stream =
-            |start, kind| Stream { start, inner_bytes: 128, outer_bytes: 8, bytes: 8, kind, turn: Turn::Inner };
+        let stream = |start, kind| Stream {
+            start,
+            inner_bytes: 128,
+            outer_bytes: 8,
+            bytes: 8,
+            kind,
+            turn: Turn::Inner,
+            work: Work::USUAL,
+        };
         let of =
             |key: u32, stream| NestStream { keys: vec![key], walking: 1, stream, steps: Steps::Mostly, is_line: false };
         let streams = vec![of(0, stream(0, AccessKind::Load)), of(1, stream(1 << 20, AccessKind::Store))];
         let times = Times { inner: 4, outer: 4 };
         let nest = Nest { streams, leading: 0, times, most: times };
         let found = FoundNests { nests: vec![nest], loops: vec![Loops { nests: vec![0] }] };
-        let access = |key: u32, address: u64, kind| Access { address, key, bytes: 8, thread: 3, kind };
+        let access =
+            |key: u32, address: u64, kind| Access { address, key, bytes: 8, thread: 3, kind, work: Work::USUAL };
         let mut all = Vec::new();
         for (pass, column) in (0..4).flat_map(|pass| (0..4).map(move |column| (pass, column))) {
             all.push(access(5, column, AccessKind::Load));

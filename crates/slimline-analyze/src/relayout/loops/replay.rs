@@ -220,6 +220,7 @@ mod tests {
     use slimline_simulate::access::AccessKind;
 
     use super::*;
+    use slimline_simulate::access::Work;
 
     /// One cache of eight lines.
     fn machine() -> Machine {
@@ -233,7 +234,15 @@ mod tests {
         let machine = machine();
         let nest = |start, outer| {
             let kind = AccessKind::Load;
-            let stream = Stream { start, inner_bytes: 128, outer_bytes: 8, bytes: 8, kind, turn: Turn::Inner };
+            let stream = Stream {
+                start,
+                inner_bytes: 128,
+                outer_bytes: 8,
+                bytes: 8,
+                kind,
+                turn: Turn::Inner,
+                work: Work::USUAL,
+            };
             (vec![stream], Around { inner: 8, outer })
         };
         let mut replays = Replays::of(&machine);
@@ -246,7 +255,8 @@ mod tests {
     fn loops_of_their_own_weigh_what_they_do() {
         let machine = machine();
         let kind = AccessKind::Load;
-        let each = Stream { start: 0, inner_bytes: 64, outer_bytes: 0, bytes: 8, kind, turn: Turn::Inner };
+        let each =
+            Stream { start: 0, inner_bytes: 64, outer_bytes: 0, bytes: 8, kind, turn: Turn::Inner, work: Work::USUAL };
         let once = Stream { start: 1 << 40, inner_bytes: 0, outer_bytes: 64, turn: Turn::Apart, ..each };
         let lines = |inner, streams: &[Stream]| {
             let times = Around { inner, outer: 1 << 14 };
