@@ -120,15 +120,21 @@ impl<'m> Value<'m> {
         number.is_some_and(|number| numbers.iter().any(|of| of.contains(&number)))
     }
 
-    /// Whether it is an instruction that most processors do within another one, or that there is none for: phis, addresses, conversions of
-    /// integers and pointers, comparisons that are jumped by, remarks for debuggers.
-    pub fn is_done_within_another(self) -> bool {
-        let numbers = [29..=32, 39..=42, 44..=44, 60..=60, 68..=68];
+    /// How many instructions of a processor it is: none where most do it within another one, or where there is none for it (phis, addresses, conversions of
+    /// integers and pointers, comparisons that are jumped by, remarks for debuggers); two where it is a product and a sum, which x86-64 has no one
+    /// instruction for unless a compiler is told so.
+    pub fn instructions(self) -> u64 {
+        let within_another = [29..=32, 39..=42, 44..=44, 60..=60, 68..=68];
         // SAFETY: it is an instruction.
         let number = self.opcode().map(|_| unsafe { (self.module.api().LLVMGetInstructionOpcode)(self.raw) });
-        let is_remark = |called: Self| ["llvm.dbg.", "llvm.lifetime."].iter().any(|of| called.name().starts_with(of));
-        number.is_none_or(|number| numbers.iter().any(|of| of.contains(&number)))
-            || self.called().is_some_and(is_remark)
+        if number.is_none_or(|number| within_another.iter().any(|of| of.contains(&number))) {
+            return 0;
+        }
+        let calls = |begin: &str| self.called().is_some_and(|called| called.name().starts_with(begin));
+        if calls("llvm.dbg.") || calls("llvm.lifetime.") {
+            return 0;
+        }
+        if calls("llvm.fmuladd.") { 2 } else { 1 }
     }
 
     /// Whether it is a block, as jumps have them as operands.

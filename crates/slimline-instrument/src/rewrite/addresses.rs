@@ -67,7 +67,7 @@ impl<'a, 'm> Addresses<'a, 'm> {
         let with_sites: HashSet<Block<'m>> =
             self.blocks.iter().copied().filter(|block| !sites(block).is_empty()).collect();
         let instructions = |(block, times): &(Block<'m>, u64)| {
-            let once = block.instructions().iter().filter(|it| !it.is_done_within_another()).count() as u64;
+            let once: u64 = block.instructions().into_iter().map(Value::instructions).sum();
             once.saturating_mul(*times)
         };
         let mut bodies = Vec::new();
@@ -104,8 +104,8 @@ impl<'a, 'm> Addresses<'a, 'm> {
         let sites: Option<Vec<u32>> = followed.loads.iter().map(|load| self.accesses.get(load).copied()).collect();
         let loads = sites.filter(|sites| is_computed && sites.len() <= MOST_LOADS)?;
         // All that it is computed by but other loads and phis: also what is called, which is an instruction or two.
-        let computes = |of: &&Value<'m>| of.opcode() != Some(Opcode::Load) && !of.is_done_within_another();
-        let instructions = followed.seen.iter().filter(computes).count() as u32;
+        let computed = followed.seen.iter().filter(|of| of.opcode() != Some(Opcode::Load));
+        let instructions = computed.map(|of| of.instructions()).sum::<u64>() as u32;
         Some(LoadedAddress { loads, is_carried: followed.is_carried, instructions, ..LoadedAddress::default() })
     }
 }

@@ -50,6 +50,11 @@ __attribute__((noinline)) static long descend(const struct node *node, long key)
     while (node && node->key != key) node = node->key < key ? node->next : node->other;
     return node ? node->key : -1;
 }
+__attribute__((noinline)) static double products(const double *a, const double *b, long n) {
+    double sum = 0;
+    for (long i = 0; i < n; i++) sum += a[i] * b[i];
+    return sum;
+}
 __attribute__((noinline)) static int chosen(int at) { return at ^ 1; }
 __attribute__((noinline)) static long called(const long *a, long n) {
     long sum = 0;
@@ -73,6 +78,7 @@ int main(void) {
         heads[i] = &nodes[i];
     }
     printf("%ld %ld %ld ", gather(table, picked, 63), two_levels(table, 63), lookup(63));
+    printf("%g ", products((double[3]){1, 2, 3}, (double[3]){4, 5, 6}, 3));
     printf("%ld %ld %ld %ld %ld\n", chase(&nodes[63]) + rounds(7), descend(&nodes[63], 7), called(table, 63), plain(table, 13, 3), heads_of(9));
 }
 "#;
@@ -153,6 +159,8 @@ fn loops_tell_how_many_instructions_there_are_for_each_access() {
     };
     // Two loads, the sum, the counter, and the jump.
     assert_eq!(of("gather"), [(5, 2)]);
+    // The sum is a product before.
+    assert_eq!(of("products"), [(6, 2)]);
     // Beside these the hash: a product, a shift, an exclusive or and a mask.
     assert_eq!(of("lookup"), [(9, 2)]);
     // A product, a shift, an exclusive or, the counter and the jump, 20 times, whether it is unrolled or not, beside a mask, two loads, the sum, the counter and the jump.
