@@ -25,14 +25,26 @@ pub struct Work(u16);
 impl Work {
     /// Of code that does not tell: two in five instructions access memory.
     pub const USUAL: Self = Self::of(2.5);
-    /// In sixteenths.
-    const PARTS: f64 = 16.0;
+    const PARTS: f64 = 4.0;
 
-    /// So many instructions, as far as that can be told: fewer than 4,096, in sixteenths.
+    /// So many instructions, as far as that can be told: from one to 16,383, in quarters.
     #[must_use]
     pub const fn of(instructions: f64) -> Self {
-        // What is beyond ends there.
-        Self((instructions * Self::PARTS) as u16)
+        // What is beyond ends there; nothing is rounded where constants are made.
+        let parts = (instructions * Self::PARTS + 0.5) as u16;
+        Self(if parts < Self::PARTS as u16 { Self::PARTS as u16 } else { parts })
+    }
+
+    /// Both.
+    #[must_use]
+    pub const fn plus(self, other: Self) -> Self {
+        Self(self.0.saturating_add(other.0))
+    }
+
+    /// What is left without the access itself; none where there is nothing else.
+    #[must_use]
+    pub fn without_access(self) -> Option<Self> {
+        Some(Self(self.0 - Self::of(1.0).0)).filter(|left| left.0 > 0)
     }
 
     /// How many.
@@ -41,6 +53,9 @@ impl Work {
         self.0 as f64 / Self::PARTS
     }
 }
+
+// There are many at a time.
+const _: () = assert!(size_of::<Access>() == 24);
 
 /// Bits of addresses that count.
 pub(crate) const ADDRESS_BITS: u32 = 59;
@@ -166,9 +181,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn work_is_told_in_sixteenths() {
+    fn work_is_told_in_quarters() {
         assert_eq!(Work::USUAL.instructions(), 2.5);
-        assert_eq!(Work::of(7.0 / 3.0).instructions(), 37.0 / 16.0);
-        assert_eq!([Work::of(1e9), Work::of(0.0)].map(Work::instructions), [4095.9375, 0.0]);
+        assert_eq!([7.0 / 3.0, 8.0 / 3.0, 5.0].map(|of| Work::of(of).instructions()), [2.25, 2.75, 5.0]);
+        // An access is one.
+        assert_eq!([1e9, 0.0].map(|of| Work::of(of).instructions()), [16_383.75, 1.0]);
+        assert_eq!(Work::of(4.0).plus(Work::USUAL).instructions(), 6.5);
+        assert_eq!(Work::of(1e9).plus(Work::USUAL), Work::of(1e9));
+        assert_eq!(
+            [1.0, 1.25, 9.0].map(|of| Work::of(of).without_access().map(Work::instructions)),
+            [None, Some(0.25), Some(8.0)]
+        );
     }
 }

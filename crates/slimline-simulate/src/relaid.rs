@@ -10,6 +10,8 @@
 
 mod links;
 
+use rustc_hash::FxHashMap;
+
 use self::links::Links;
 use crate::access::{Access, AccessKind, Consumer, Located, Work};
 use crate::relocated::is_object;
@@ -200,13 +202,15 @@ pub struct Relaid<'a, C> {
     to: C,
     relayout: &'a Relayout,
     links: Links,
+    /// By thread: what is computed with accesses that are gone, which goes with the next one.
+    left: FxHashMap<u32, Work>,
     handed_on: Vec<Access>,
 }
 
 impl<'a, C: Consumer> Relaid<'a, C> {
     /// Has handed nothing on.
     pub fn new(to: C, relayout: &'a Relayout) -> Self {
-        Self { to, relayout, links: Links::default(), handed_on: Vec::new() }
+        Self { to, relayout, links: Links::default(), left: FxHashMap::default(), handed_on: Vec::new() }
     }
 
     /// Who took it all in.
@@ -215,6 +219,22 @@ impl<'a, C: Consumer> Relaid<'a, C> {
     }
 
     fn hand_on(&mut self, access: &Access) {
+        let mut access = *access;
+        if !self.left.is_empty()
+            && let Some(left) = self.left.remove(&access.thread)
+        {
+            access.work = access.work.plus(left);
+        }
+        let before = self.handed_on.len();
+        self.move_on(&access);
+        if self.handed_on.len() == before
+            && let Some(left) = access.work.without_access()
+        {
+            self.left.insert(access.thread, left);
+        }
+    }
+
+    fn move_on(&mut self, access: &Access) {
         let object = is_object(access.key).then(|| self.relayout.objects.get(access.key as usize)).flatten();
         let Some((object, structure)) = object.and_then(|object| Some((object, object.structure?))) else {
             return self.handed_on.push(Access { key: NO_STRUCTURE, ..*access });
@@ -455,6 +475,23 @@ mod tests {
         };
         assert_eq!(pieces(40.0), [40.0, 2.5]);
         assert_eq!(pieces(1.5), [1.5, 1.5]);
+    }
+
+    /// But for the instruction that it was.
+    #[test]
+    fn what_is_computed_with_an_access_that_is_gone_goes_with_the_next_one() {
+        let fields = vec![field(0, 8, 0, 0), MovedField { holds: Holds::Pointee, ..field(8, 8, 0, 8) }];
+        let relayout = of(StructureLayout::new(16, fields, vec![Part { bytes: 24, lanes: 1 }], None), &[0x1000]);
+        let access = |(address, thread, instructions)| {
+            let work = Work::of(instructions);
+            Access { address, key: 0, bytes: 8, thread, kind: AccessKind::Load, work }
+        };
+        let all = [(0x1008, 0, 30.0), (0x1000, 1, 4.0), (0x1018, 0, 10.0), (0x1000, 0, 2.0), (0x1000, 0, 2.0)];
+        let mut relaid = Relaid::new(Seen::default(), &relayout);
+        relaid.take(&all.map(access));
+        let seen = relaid.finish().0;
+        let work: Vec<(u32, f64)> = seen.iter().map(|of| (of.thread, of.work.instructions())).collect();
+        assert_eq!(work, [(1, 4.0), (0, 29.0 + 9.0 + 2.0), (0, 2.0)]);
     }
 
     /// An array of doubles that is the second field of an element of 24 bytes, whose other fields are other arrays': also of many at once.

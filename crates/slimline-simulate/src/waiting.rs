@@ -62,8 +62,8 @@ impl Assumed {
 /// measured on a virtual machine, Linux 6).
 pub const LARGE_FAULT: f64 = 100.0;
 
-/// What is usual: some instructions for each access.
-pub const EXPECTED: Assumed = Assumed { work_cycles: 2.5, fault_cycles: 4000.0 };
+/// What is usual: some instructions for each access, of a cycle each.
+pub const EXPECTED: Assumed = Assumed { work_cycles: Work::USUAL.instructions(), fault_cycles: 4000.0 };
 /// Of a program that computes much.
 pub const LEAST: Assumed = Assumed { work_cycles: 6.0, fault_cycles: 7500.0 };
 /// Of one that computes little.
@@ -389,7 +389,7 @@ impl Waiting {
         if self.keys.len() <= key {
             self.keys.resize(key + 1, 0.0);
         }
-        self.keys[key] += EXPECTED.work(weight, if is_prefetch { weight } else { 0.0 }) + waited + transfer;
+        self.keys[key] += weight * EXPECTED.work_cycles + waited + transfer;
         if !matches!(access.kind, AccessKind::Store | AccessKind::Prefetch) {
             let is_known = core.accesses > core.together_until;
             // The second line of an element is no stream yet.

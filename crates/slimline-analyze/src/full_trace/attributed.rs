@@ -26,7 +26,7 @@ use super::heap::blocks::Blocks;
 use super::heap::live_blocks::{Group, NO_GROUP};
 use super::keyed::{Collected, Written};
 use super::parts::Parts;
-use super::plans::{Plans, plain_kind, work_of};
+use super::plans::{Plans, plain_kind};
 use super::regions::Regions;
 use super::spots::{AccessedSpot, AccessedSpots, Column, Memory, Spot, of_number};
 use super::statics::Statics;
@@ -86,7 +86,6 @@ impl Keys {
 
 /// Makes accesses of one thread's batch.
 struct Keying<'a> {
-    program: &'a Program,
     keys: &'a mut Keys,
     thread: u32,
     actor: u32,
@@ -113,10 +112,10 @@ impl Accessing for Keying<'_> {
         collected.write(by, batch.words, (thread, self.space), whose, &mut self.written);
     }
 
-    fn site(&mut self, memory: &mut Memory<'_>, id: SiteId, site: &Site, own: &[u64]) {
+    fn site(&mut self, plans: &Plans, memory: &mut Memory<'_>, id: SiteId, site: &Site, own: &[u64]) {
         let &mut Self { thread, actor, space, .. } = self;
         let is_cut = matches!(site.kind, SiteKind::Copy | SiteKind::Fill);
-        let work = work_of(self.program, id);
+        let work = plans.work(id);
         site.each_access(own, |kind, address, bytes| {
             let kind = plain_kind(kind).unwrap_or(AccessKind::Load);
             // One of nothing is none.
@@ -221,7 +220,7 @@ impl AttributedAccesses {
         let space = address_space(batch.process);
         let mut memory = Memory { process: batch.process, live, elements, parts: parts.as_mut() };
         let written = Written { accesses, many };
-        let mut keying = Keying { program, keys, thread, actor, space, written, unseen };
+        let mut keying = Keying { keys, thread, actor, space, written, unseen };
         go_through((program, plans), batch, allocations, &mut memory, &mut keying);
     }
 
@@ -415,7 +414,7 @@ mod tests {
 
     use proptest::prelude::*;
     use slimline_trace::stream::decode::SegmentId;
-    use slimline_trace::stream::sites::{ModuleBuilder, Relative};
+    use slimline_trace::stream::sites::{Body, ModuleBuilder, Relative};
 
     use super::super::heap::HeapAccesses;
     use super::super::tests::{program_of, visits_of};
@@ -534,6 +533,22 @@ mod tests {
         assert_eq!(own, [(0, 1), (0x1000, 3), (8, 1), (0x1001, 3)], "the fills were told first");
         let of_fill = all.iter().filter(|access| access.kind == AccessKind::Store).map(|access| access.address);
         assert!(of_fill.eq(0..700));
+    }
+
+    /// In columns and site by site.
+    #[test]
+    fn accesses_tell_what_their_loops_compute_with_each() {
+        let mut builder = ModuleBuilder::new();
+        builder.segment(vec![Site::new(SiteKind::Load, 8); 2]);
+        builder.segment([Site::new(SiteKind::Store, 8), Site::new(SiteKind::Fill, 0)]);
+        builder.bodies(vec![Body { instructions: 12, sites: vec![1, 2], around: None, is_loop: true }]);
+        let module = builder.finish("a.c", "a.o", "/", "test");
+        let mut program = Program::new();
+        program.add(module.encode().0, module);
+        let run = [(0, 7, 0, vec![0x1000, 0x2000]), (0, 7, 1, vec![0x3000, 0x4000, 8])];
+        let (accesses, _) = seen(&program, &run);
+        let work: Vec<f64> = accesses.iter().map(|access| access.work.instructions()).collect();
+        assert_eq!(work, [2.5, 6.0, 6.0, 2.5]);
     }
 
     #[test]

@@ -57,7 +57,7 @@ impl Accessing for Passing {
 
     fn settle(&mut self, _: (&Program, &Plans), _: &TraceBatch<'_>, _: &mut Memory<'_>) {}
 
-    fn site(&mut self, _: &mut Memory<'_>, _: SiteId, _: &Site, _: &[u64]) {}
+    fn site(&mut self, _: &Plans, _: &mut Memory<'_>, _: SiteId, _: &Site, _: &[u64]) {}
 }
 
 /// All threads: they are not told apart.
@@ -97,7 +97,7 @@ impl Accessing for Accessed {
         });
     }
 
-    fn site(&mut self, memory: &mut Memory<'_>, id: SiteId, site: &Site, own: &[u64]) {
+    fn site(&mut self, _: &Plans, memory: &mut Memory<'_>, id: SiteId, site: &Site, own: &[u64]) {
         let mut access_as = |id: SiteId, address: u64, bytes: u64, accesses: Accesses| {
             let (number, _) = self.spots.span(memory, (ACTOR, id.0), address, bytes);
             of_number(&mut self.sums[self.group], number).varying.add(accesses.times(self.weight));

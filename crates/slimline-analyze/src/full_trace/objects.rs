@@ -20,7 +20,7 @@ use super::keyed::{Collected, Written};
 use super::object_fields::{Fields, ObjectFields, Pointed};
 use super::object_structures::{ObjectStructures, Structured};
 use super::owners::{Accessed, Owned, Owners};
-use super::plans::{Plans, plain_kind, work_of};
+use super::plans::{Plans, plain_kind};
 use super::spots::{Column, Memory};
 use super::unseen::Unseen;
 use super::walk::{Accessing, go_through};
@@ -252,7 +252,6 @@ impl Found {
 
 /// Makes accesses of one thread's batch.
 struct Finding<'a> {
-    program: &'a Program,
     found: &'a mut Found,
     thread: u32,
     /// The process, as it stands in addresses.
@@ -283,9 +282,9 @@ impl Accessing for Finding<'_> {
         self.found.collected = collected;
     }
 
-    fn site(&mut self, memory: &mut Memory<'_>, id: SiteId, site: &Site, own: &[u64]) {
+    fn site(&mut self, plans: &Plans, memory: &mut Memory<'_>, id: SiteId, site: &Site, own: &[u64]) {
         let &mut Self { thread, space, .. } = self;
-        let work = work_of(self.program, id);
+        let work = plans.work(id);
         site.each_access(own, |access_kind, mut address, bytes| {
             // One of nothing is none.
             if bytes == 0 || !self.unseen.is_possible(bytes) {
@@ -376,7 +375,7 @@ impl ObjectAccesses {
         let mut memory = Memory { process: batch.process, live, elements, parts: None };
         let space = address_space(batch.process);
         let written = Written { accesses, many };
-        let mut finding = Finding { program, found, thread, space, written, unseen };
+        let mut finding = Finding { found, thread, space, written, unseen };
         go_through((program, plans), batch, allocations, &mut memory, &mut finding);
     }
 

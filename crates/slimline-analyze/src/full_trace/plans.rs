@@ -25,6 +25,8 @@ pub(super) struct Plans {
     loads_and_stores: Vec<PlannedAccess>,
     /// All segments that access memory are.
     all_by_site: bool,
+    /// By site: what is computed with each access of it.
+    work: Vec<Work>,
 }
 
 #[derive(Clone, Debug)]
@@ -78,12 +80,6 @@ pub(super) fn plain_kind(kind: SiteKind) -> Option<AccessKind> {
     }
 }
 
-/// What is computed with each access of a site, which is as usual where code does not tell.
-#[inline]
-pub(super) fn work_of(program: &Program, site: SiteId) -> Work {
-    program.instructions_per_access(site).map_or(Work::USUAL, Work::of)
-}
-
 /// Whether blocks may begin or end at such a site.
 fn changes_blocks(kind: SiteKind) -> bool {
     use SiteKind::{Allocate, AllocateZeroed, Free, Resize, ResizeBegins, Static};
@@ -97,6 +93,10 @@ impl Plans {
     }
 
     pub(super) fn make_room(&mut self, program: &Program, blocks: &Blocks) {
+        for site in self.work.len()..program.site_count() {
+            let told = program.instructions_per_access(SiteId(site as u32));
+            self.work.push(told.map_or(Work::USUAL, Work::of));
+        }
         for segment in self.segments.len()..program.segments().len() {
             let kept = self.plan(program, SegmentId(segment as u32), blocks);
             self.is_by_site.push(matches!(kept, Kept::Sites { .. }));
@@ -109,7 +109,7 @@ impl Plans {
         for (told, site) in program.sites_of(segment) {
             match (plain_kind(site.kind), site.kind) {
                 (Some(kind), _) if !self.all_by_site => {
-                    let work = work_of(program, told.site);
+                    let work = self.work(told.site);
                     self.loads_and_stores.push(PlannedAccess { told, bytes: site.size_bytes, kind, work });
                 }
                 (None, SiteKind::Untraced | SiteKind::Acquire) => {}
@@ -127,6 +127,12 @@ impl Plans {
             none if none == first => Kept::Skip,
             end => Kept::LoadsAndStores(first as u32..end as u32),
         }
+    }
+
+    /// What is computed with each access of a site that there is room for, which is as usual where code does not tell.
+    #[inline]
+    pub(super) fn work(&self, site: SiteId) -> Work {
+        self.work[site.0 as usize]
     }
 
     /// The plan of a segment that there is room for.

@@ -22,7 +22,7 @@ pub(super) trait Accessing {
     fn settle(&mut self, by: (&Program, &Plans), batch: &TraceBatch<'_>, memory: &mut Memory<'_>);
 
     /// One visit of any other site that neither allocates nor frees; `own` are its words.
-    fn site(&mut self, memory: &mut Memory<'_>, id: SiteId, site: &Site, own: &[u64]);
+    fn site(&mut self, plans: &Plans, memory: &mut Memory<'_>, id: SiteId, site: &Site, own: &[u64]);
 }
 
 /// Goes through a batch of segments that there are plans of.
@@ -49,7 +49,7 @@ pub(super) fn go_through(
                 for words in batch.words_of_each(*visits, words()) {
                     for (id, site, own) in program.sites_with_words(visits.segment, words) {
                         if !allocations.follow(memory.live, memory.elements, batch, id, site.kind, &own) {
-                            accessing.site(memory, id, site, &own);
+                            accessing.site(plans, memory, id, site, &own);
                         }
                     }
                 }

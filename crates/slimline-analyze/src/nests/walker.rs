@@ -115,7 +115,8 @@ impl Walker {
             longest_run: self.walk.longest_run * u64::from(lanes),
             ..self.walk
         };
-        Self { walk, bytes, lanes, ..self.clone() }
+        let work = Work::of(self.work.instructions() / f64::from(lanes));
+        Self { walk, bytes, lanes, work, ..self.clone() }
     }
 
     /// Whether it passes over neighbors on its line that it comes back for.

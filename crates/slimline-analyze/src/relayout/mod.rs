@@ -108,7 +108,28 @@ pub fn best(ratios: &[TimeRatio]) -> Option<usize> {
 
 #[cfg(test)]
 mod tests {
+    use slimline_simulate::access::{Access, AccessKind, Consumer as _, Work};
+    use slimline_simulate::machine::Machine;
+    use slimline_simulate::simulation::{Options, Simulation};
+    use slimline_simulate::waiting::Waiting;
+
     use super::*;
+
+    /// Of two structures that are accessed as often, in the first level.
+    #[test]
+    fn who_computes_more_takes_more() {
+        let machine = Machine::named("dinero-i5").unwrap();
+        let mut waiting = Waiting::new(Simulation::new(&machine, &Options::default()).unwrap());
+        let access = |(structure, instructions): (u32, f64)| {
+            let (key, work) = (structure_key(structure, false), Work::of(instructions));
+            Access { address: 64, key, bytes: 8, thread: 0, kind: AccessKind::Store, work }
+        };
+        // What the first one misses is little beside that.
+        waiting.take(&[(0, 3.0), (1, 1.0)].map(access).repeat(10_000));
+        let waited = waiting.finish();
+        let shares = [0, 1, 2].map(|structure| (share(&waited, structure) * 100.0).round());
+        assert_eq!(shares, [75.0, 25.0, 0.0]);
+    }
 
     #[test]
     fn ratios_have_two_ends() {

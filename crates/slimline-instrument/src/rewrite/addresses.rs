@@ -32,6 +32,8 @@ pub(super) struct Addresses<'a, 'm> {
     attributes: &'a Attributes,
     /// And their sites.
     accesses: HashMap<Value<'m>, u32>,
+    /// What is told of as well.
+    others: HashSet<Value<'m>>,
 }
 
 /// What an address is computed of.
@@ -45,8 +47,13 @@ struct Followed<'a, 'm> {
 
 impl<'a, 'm> Addresses<'a, 'm> {
     /// Of a function with these blocks, its entry first.
-    pub(super) fn of(blocks: &'a [Block<'m>], attributes: &'a Attributes, accesses: Vec<(Value<'m>, u32)>) -> Self {
-        Self { blocks, nesting: Nesting::of(blocks), attributes, accesses: accesses.into_iter().collect() }
+    pub(super) fn of(
+        blocks: &'a [Block<'m>],
+        attributes: &'a Attributes,
+        (accesses, others): (Vec<(Value<'m>, u32)>, Vec<Value<'m>>),
+    ) -> Self {
+        let (accesses, others) = (accesses.into_iter().collect(), others.into_iter().collect());
+        Self { blocks, nesting: Nesting::of(blocks), attributes, accesses, others }
     }
 
     /// All that is known of loads, by site.
@@ -64,8 +71,10 @@ impl<'a, 'm> Addresses<'a, 'm> {
         let sites = |block: &Block<'m>| {
             block.instructions().iter().filter_map(|it| self.accesses.get(it).copied()).collect::<Vec<_>>()
         };
+        // What is told of otherwise, as atomic accesses and copies of memory, has what is usual with it: nothing of that is another loop's.
+        let is_told = |it: Value<'m>| self.accesses.contains_key(&it) || self.others.contains(&it);
         let with_sites: HashSet<Block<'m>> =
-            self.blocks.iter().copied().filter(|block| !sites(block).is_empty()).collect();
+            self.blocks.iter().copied().filter(|block| block.instructions().into_iter().any(is_told)).collect();
         let instructions = |(block, times): &(Block<'m>, u64)| {
             let once: u64 = block.instructions().into_iter().map(Value::instructions).sum();
             once.saturating_mul(*times)

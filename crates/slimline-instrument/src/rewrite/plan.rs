@@ -88,6 +88,8 @@ pub(super) struct Planner<'m, 't> {
     notes: Vec<Note<'m>>,
     /// Loads and stores of the function that is planned, and their sites.
     accesses: Vec<(Value<'m>, u32)>,
+    /// What else of it is told.
+    others: Vec<Value<'m>>,
 }
 
 impl<'m, 't> Planner<'m, 't> {
@@ -104,6 +106,7 @@ impl<'m, 't> Planner<'m, 't> {
             unlike: BTreeSet::new(),
             notes: Vec::new(),
             accesses: Vec::new(),
+            others: Vec::new(),
         }
     }
 
@@ -192,7 +195,8 @@ impl<'m, 't> Planner<'m, 't> {
                 ends.insert(block, end);
             }
         }
-        let addresses = Addresses::of(&blocks, &self.rules.attributes, std::mem::take(&mut self.accesses));
+        let told = (std::mem::take(&mut self.accesses), std::mem::take(&mut self.others));
+        let addresses = Addresses::of(&blocks, &self.rules.attributes, told);
         addresses.loaded().into_iter().for_each(|address| self.table.address(address));
         self.table.bodies(addresses.bodies());
         for way in ways {
@@ -373,6 +377,8 @@ impl<'m, 't> Planner<'m, 't> {
         segment.words += site.words();
         if matches!(instruction.opcode(), Some(Opcode::Load | Opcode::Store)) && site.kind.is_plain() {
             segment.plain.push((segment.sites.len(), instruction));
+        } else {
+            self.others.push(instruction);
         }
         segment.sites.push(site);
         segment.accesses.push(Access { at: instruction, words });
@@ -393,6 +399,7 @@ impl<'m, 't> Planner<'m, 't> {
         if touches.is_empty() {
             return;
         }
+        self.others.push(instruction);
         let sites: Vec<_> = touches.iter().map(|touch| self.site(function, instruction, touch)).collect();
         let number = self.table.segment(sites);
         let has_values = self.has_values;

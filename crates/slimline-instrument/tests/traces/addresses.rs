@@ -55,6 +55,12 @@ __attribute__((noinline)) static double products(const double *a, const double *
     for (long i = 0; i < n; i++) sum += a[i] * b[i];
     return sum;
 }
+__attribute__((noinline)) static void counted(long *a, long n) {
+    for (long i = 0; i < n; i++) {
+        for (int k = 0; k < 1000; k++) __atomic_fetch_add(&slots[k & 63], 1, __ATOMIC_RELAXED);
+        a[i] = i;
+    }
+}
 __attribute__((noinline)) static int chosen(int at) { return at ^ 1; }
 __attribute__((noinline)) static long called(const long *a, long n) {
     long sum = 0;
@@ -78,6 +84,7 @@ int main(void) {
         heads[i] = &nodes[i];
     }
     printf("%ld %ld %ld ", gather(table, picked, 63), two_levels(table, 63), lookup(63));
+    counted(table, 0);
     printf("%g ", products((double[3]){1, 2, 3}, (double[3]){4, 5, 6}, 3));
     printf("%ld %ld %ld %ld %ld\n", chase(&nodes[63]) + rounds(7), descend(&nodes[63], 7), called(table, 63), plain(table, 13, 3), heads_of(9));
 }
@@ -161,6 +168,8 @@ fn loops_tell_how_many_instructions_there_are_for_each_access() {
     assert_eq!(of("gather"), [(5, 2)]);
     // The sum is a product before.
     assert_eq!(of("products"), [(6, 2)]);
+    // What counts has atomic accesses of its own: the store, the counter and the jump are left.
+    assert_eq!(of("counted"), [(3, 1)]);
     // Beside these the hash: a product, a shift, an exclusive or and a mask.
     assert_eq!(of("lookup"), [(9, 2)]);
     // A product, a shift, an exclusive or, the counter and the jump, 20 times, whether it is unrolled or not, beside a mask, two loads, the sum, the counter and the jump.

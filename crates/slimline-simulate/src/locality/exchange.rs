@@ -201,16 +201,22 @@ fn reordered(streams: &[Stream]) -> Vec<Stream> {
     };
     let modified: Vec<bool> = (0..streams.len()).map(|at| is_sum(at) && has_first(at)).collect();
     let mut is_loaded = vec![false; streams.len()];
+    let mut work: Vec<Work> = streams.iter().map(|of| of.work).collect();
     for sum in (0..streams.len()).filter(|&at| modified[at]) {
         let loads = || (0..streams.len()).filter(|&at| is_load_of(at, sum));
         let in_each_step = loads().find(|&at| streams[at].turn == Turn::Inner);
         if let Some(load) = in_each_step.or_else(|| loads().next()) {
             is_loaded[load] = true;
+            if streams[load].turn == Turn::Inner {
+                work[sum] = work[sum].plus(streams[load].work);
+            }
         }
     }
     let left = (0..streams.len()).filter(|&at| !is_loaded[at]).map(|at| {
         let kind = if modified[at] { AccessKind::Modify } else { streams[at].kind };
-        Stream { kind, turn: turns[at], ..streams[at] }
+        // What is computed around the inner loop is not computed in each of its steps.
+        let work = if turns[at] == Turn::Held { work[at].min(Work::USUAL) } else { work[at] };
+        Stream { kind, turn: turns[at], work, ..streams[at] }
     });
     left.collect()
 }
@@ -269,10 +275,15 @@ fn by_vectors(streams: &[Stream], times: Times) -> Option<Instructions> {
         let behind = of.outer_bytes.wrapping_mul(lane.cast_signed()).cast_unsigned();
         Stream { start: of.start.wrapping_add(behind), ..by_lanes(of) }
     };
-    let vectors = streams.iter().filter(|of| !is_held(of)).map(vector);
+    // What goes with what a register holds goes with one of the others.
+    let held = streams.iter().filter(|of| is_held(of)).map(|of| of.work);
+    let mut vectors: Vec<Stream> = streams.iter().filter(|of| !is_held(of)).map(vector).collect();
+    if let Some(first) = vectors.first_mut() {
+        first.work = held.fold(first.work, Work::plus);
+    }
     let elements = beside.iter().flat_map(|of| (0..lanes).map(move |lane| element(of, lane)));
     Some(Instructions {
-        streams: vectors.chain(elements).collect(),
+        streams: vectors.into_iter().chain(elements).collect(),
         times: Times { outer: times.outer / lanes, ..times },
         lanes,
     })
@@ -482,9 +493,11 @@ mod tests {
         // `x[j] += a[i][j]`, of which neither is in a register; with a load behind the inner loop, `y[j] = x[j] / n`, which stays.
         let modify = of(AccessKind::Modify, Turn::Inner);
         let each = [of(load, Turn::Inner), of(store, Turn::Inner)];
-        assert_eq!(reordered(&each), [modify]);
+        // With the work of both.
+        let both = Stream { work: modify.work.plus(modify.work), ..modify };
+        assert_eq!(reordered(&each), [both]);
         let behind = [of(load, Turn::Outer), each[0], each[1]];
-        assert_eq!(reordered(&behind), [of(load, Turn::Apart), modify]);
+        assert_eq!(reordered(&behind), [of(load, Turn::Apart), both]);
         // What the register begins with.
         assert_eq!(reordered(&[of(load, Turn::Outer), of(store, Turn::Inner)]), [modify]);
     }
@@ -525,25 +538,24 @@ mod tests {
             work: Work::USUAL,
         };
         let a = Stream { start: 4096, inner_bytes: 8, outer_bytes: 0, ..load };
-        let c = Stream { start: 8192, inner_bytes: 0, outer_bytes: 8, turn: Turn::Outer, ..load };
+        let c = Stream { start: 8192, inner_bytes: 0, outer_bytes: 8, turn: Turn::Outer, work: Work::of(40.0), ..load };
         let stored = Stream { kind: AccessKind::Store, ..c };
         let times = Times { inner: 8, outer: 17 };
         let made = |streams: &[Stream], order| Instructions::of(streams, times, order, true);
         let all = [load, a, c, stored];
         let vector = |of: Stream| Stream { outer_bytes: 16, bytes: 16, ..of };
-        let modified = Stream { kind: AccessKind::Modify, turn: Turn::Held, ..c };
-        let expected = Instructions {
-            streams: vec![vector(load), vector(modified)],
-            times: Times { inner: 8, outer: 8 },
-            lanes: 2,
-        };
+        // What is computed around the inner loop stays there.
+        let modified = Stream { kind: AccessKind::Modify, turn: Turn::Held, work: Work::USUAL, ..c };
+        let with_a = Stream { work: load.work.plus(a.work), ..vector(load) };
+        let expected =
+            Instructions { streams: vec![with_a, vector(modified)], times: Times { inner: 8, outer: 8 }, lanes: 2 };
         assert_eq!(made(&all, Order::Exchanged), expected);
         let scalar = |streams: &[Stream]| Instructions { streams: streams.to_vec(), times, lanes: 1 };
         assert_eq!(made(&all, Order::Now), scalar(&all));
         assert_eq!(made(&all, Order::Tiled(4)), scalar(&[load, a, modified]));
         assert_eq!(Instructions::of(&all, times, Order::Exchanged, false), scalar(&[load, a, modified]));
         // A store in each step, as the compiler does not know that it is not what it loads next.
-        let each = Stream { turn: Turn::Inner, ..stored };
+        let each = Stream { turn: Turn::Inner, work: Work::USUAL, ..stored };
         assert_eq!(made(&[c, each], Order::Exchanged).streams, [vector(Stream { turn: Turn::Inner, ..modified })]);
         // Behind these each is divided and goes into a column, in a loop of its own.
         let column = Stream { start: 16_384, outer_bytes: 128, ..stored };
@@ -555,12 +567,12 @@ mod tests {
         };
         let apart = |of: Stream| Stream { turn: Turn::Apart, ..of };
         let elements = [at(stored, 0), at(stored, 1), at(column, 0), at(column, 1)].map(apart);
-        let expected = [&[vector(load), vector(in_memory)], &elements[..]].concat();
+        let expected = [&[with_a, vector(in_memory)], &elements[..]].concat();
         let all = [load, a, c, each, stored, apart(column)];
         assert_eq!(made(&all, Order::Exchanged).streams, expected);
         assert_eq!(made(&all, Order::Tiled(4)).streams, [load, a, in_memory, apart(stored), apart(column)]);
         // Where it may be a sum of its own, each step needs it.
-        let held = Stream { kind: AccessKind::Modify, turn: Turn::Held, ..column };
+        let held = Stream { kind: AccessKind::Modify, turn: Turn::Held, work: Work::USUAL, ..column };
         let expected = [load, a, in_memory, apart(stored), held];
         assert_eq!(made(&[load, a, c, each, stored, column], Order::Exchanged), scalar(&expected));
         // A sum of all in a register; one for each row; what walks otherwise; what the step before stored.
