@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 
 use slimline_trace::address::{Avma, FileOffset, Svma};
+use slimline_trace::fortran_names;
 use slimline_trace::stream::record::{Header, MAX_SEGMENT_WORDS, ModuleId};
 use slimline_trace::stream::ring::CHUNK_BYTES;
 use slimline_trace::stream::sites::{Frame, ModuleBuilder, Site, SiteKind};
@@ -101,10 +102,7 @@ impl StaticsTable {
         }
         for symbol in symbols {
             let name = as_declared(symbol.name);
-            let variable = match is_fortran {
-                true => table.name(&demangle(as_common(name))),
-                false => table.name(&demangle(name)),
-            };
+            let variable = table.name(&demangle(if is_fortran { fortran_names::external(name) } else { name }));
             let site = Site { variable, ..Site::new(SiteKind::Static, 0) };
             let (address, bytes) = (symbol.start, symbol.bytes);
             found.push(Found { address, bytes, symbol_bytes: bytes, known_by: KnownBy::Symbol, site });
@@ -216,20 +214,9 @@ fn as_declared(symbol: &str) -> &str {
     }
 }
 
-/// A common block is linked as `blk_`.
-fn as_common(symbol: &str) -> &str {
-    symbol.strip_suffix('_').filter(|name| !name.is_empty() && !name.starts_with('_')).unwrap_or(symbol)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn common_blocks_are_as_they_are_written() {
-        let of = ["blk_", "blk", "_", "__gcov_", "_QMmeshEmass"];
-        assert_eq!(of.map(as_common), ["blk", "blk", "_", "__gcov_", "_QMmeshEmass"]);
-    }
 
     fn found(address: u64, bytes: u64, symbol_bytes: u64, known_by: KnownBy) -> Found {
         let site = Site::new(SiteKind::Static, 0);

@@ -32,9 +32,34 @@ pub fn written(linked: &str) -> Option<String> {
     (!names.is_empty()).then(|| names.join("::"))
 }
 
+/// What an external procedure or a common block is called that gfortran has linked as `step_`, of what is known to be Fortran's; any other
+/// name unchanged.
+pub fn external(linked: &str) -> &str {
+    match linked.strip_suffix('_') {
+        Some(name) if !name.is_empty() && !linked.starts_with('_') && linked != MAIN => name,
+        _ => linked,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn external_names_lose_what_is_linked() {
+        for (linked, expected) in [
+            ("step_", "step"),
+            ("step", "step"),
+            ("time_step_", "time_step"),
+            ("MAIN__", "MAIN__"),
+            ("_", "_"),
+            ("__BLNK__", "__BLNK__"),
+            ("__mesh_MOD_step", "__mesh_MOD_step"),
+            ("_QMmeshEmass", "_QMmeshEmass"),
+        ] {
+            assert_eq!(external(linked), expected);
+        }
+    }
 
     #[test]
     fn names_are_as_in_the_source() {

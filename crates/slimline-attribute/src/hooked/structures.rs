@@ -86,7 +86,7 @@ impl Structures {
         let row = &types[id.index()];
         let bytes = |bytes: u64| u32::try_from(bytes).unwrap_or(u32::MAX);
         let mut members = Vec::with_capacity(row.members.len());
-        for member in &row.members {
+        for member in row.members.iter().filter(|member| is_anywhere(types, member)) {
             let made_of = member.type_id.and_then(|id| structure_of(types, id));
             let Range { start, end } = bytes_of(member);
             let structure = made_of.and_then(|id| {
@@ -97,7 +97,8 @@ impl Structures {
                 name: table.name(name_of(member)),
                 type_name: table.name(&member.type_name),
                 offset_bytes: bytes(start),
-                size_bytes: bytes(end - start),
+                // Of an array without a length there are more.
+                size_bytes: if member.bytes == 0 && member.bits.is_none() { 0 } else { bytes(end - start) },
                 structure,
             });
         }
@@ -107,6 +108,12 @@ impl Structures {
         self.declared.insert((id, name.is_none()), index);
         index
     }
+}
+
+/// Whether a member has any bytes, or may have: not so text of no length, and structures without members.
+fn is_anywhere(types: &[Type], member: &tables::Member) -> bool {
+    let kind = member.type_id.and_then(|id| types.get(id.index())).map(|row| row.kind);
+    member.bytes > 0 || member.bits.is_some() || matches!(kind, Some(TypeKind::Array { .. }))
 }
 
 /// The structure that a type is or is an array of.
@@ -264,6 +271,32 @@ mod tests {
         assert!(field_at(&types, TypeId(0), 0, 8).starts_with("m0.m0"));
         // What is looked through whole is told as ever.
         assert_eq!(field_at(&types, TypeId(18), 0, 8), "m0 | m1 | m2 | m3");
+    }
+
+    #[test]
+    fn members_without_bytes_are_arrays_that_go_on_or_nowhere() {
+        let at = |offset, member: tables::Member| tables::Member { offset, ..member };
+        let members = vec![
+            member("tag", 1, 6),
+            at(6, member("nothing", 2, 0)),
+            at(8, member("n", 3, 8)),
+            at(16, member("items", 4, 0)),
+        ];
+        let scalar = |name: &str, bytes| row(name, TypeKind::Scalar, bytes, Vec::new());
+        let array = TypeKind::Array { element: TypeId(3), count: 0 };
+        let types = [
+            row("type(entry)", TypeKind::Structure, 16, members),
+            scalar("character(len=6)", 6),
+            scalar("character(len=0)", 0),
+            scalar("long", 8),
+            row("long[]", array, 0, Vec::new()),
+        ];
+        let (mut table, mut structures) = (ModuleBuilder::new(), Structures::default());
+        let name = structures.name(&mut table, &types, TypeId(0));
+        assert_eq!(table.text(name), "entry");
+        let module = table.finish("a.f90", "a.o", "/", "test");
+        let sizes = module.structures[0].members.iter().map(|member| (module.name(member.name), member.size_bytes));
+        assert_eq!(sizes.collect::<Vec<_>>(), [("tag", 6), ("n", 8), ("items", 0)]);
     }
 
     /// By a macro, which has one column.

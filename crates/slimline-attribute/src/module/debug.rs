@@ -4,13 +4,16 @@ use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
 use addr2line::LookupResult;
+use gimli::constants as dw;
 use rustc_hash::FxHashMap;
 use slimline_trace::address::Svma;
+use slimline_trace::fortran_names;
 
 use super::hex;
 use super::image::{Image, Slice};
 use super::split::SplitUnits;
 use super::store::FileStore;
+use crate::tables::Language;
 
 /// Where distributions install separate debug files.
 const DEBUG_ROOT: &str = "/usr/lib/debug";
@@ -82,7 +85,7 @@ pub struct Debug<'a> {
 /// One function of an inline stack, as debug information has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Level<'d> {
-    /// Name as linked, or as written where it has no linkage name.
+    /// Name as linked, or as written where it has no linkage name; of Fortran's external procedures as written.
     pub name: Option<&'d str>,
     /// Path of the source file.
     pub file: Option<&'d str>,
@@ -199,7 +202,12 @@ impl<'a> Debug<'a> {
         loop {
             match frames.next() {
                 Ok(Some(frame)) => {
-                    let name = frame.function.as_ref().and_then(|function| str::from_utf8(function.name.slice()).ok());
+                    let name = frame.function.as_ref().and_then(|function| {
+                        let name = str::from_utf8(function.name.slice()).ok()?;
+                        let is_fortran =
+                            function.language.is_some_and(|language| language_of(language) == Language::Fortran);
+                        Some(if is_fortran { fortran_names::external(name) } else { name })
+                    });
                     let place = frame.location.as_ref();
                     visit(Level {
                         name,
@@ -212,6 +220,34 @@ impl<'a> Debug<'a> {
                 Err(_) => return self.damaged.set(true),
             }
         }
+    }
+}
+
+/// What is told apart of the languages that debug information knows.
+pub(crate) fn language_of(language: gimli::DwLang) -> Language {
+    match language {
+        dw::DW_LANG_C
+        | dw::DW_LANG_C89
+        | dw::DW_LANG_C99
+        | dw::DW_LANG_C11
+        | dw::DW_LANG_C17
+        | dw::DW_LANG_ObjC
+        | dw::DW_LANG_UPC => Language::C,
+        dw::DW_LANG_C_plus_plus
+        | dw::DW_LANG_C_plus_plus_03
+        | dw::DW_LANG_C_plus_plus_11
+        | dw::DW_LANG_C_plus_plus_14
+        | dw::DW_LANG_C_plus_plus_17
+        | dw::DW_LANG_C_plus_plus_20
+        | dw::DW_LANG_ObjC_plus_plus => Language::Cpp,
+        dw::DW_LANG_Rust => Language::Rust,
+        dw::DW_LANG_Fortran77
+        | dw::DW_LANG_Fortran90
+        | dw::DW_LANG_Fortran95
+        | dw::DW_LANG_Fortran03
+        | dw::DW_LANG_Fortran08
+        | dw::DW_LANG_Fortran18 => Language::Fortran,
+        _ => Language::Other,
     }
 }
 

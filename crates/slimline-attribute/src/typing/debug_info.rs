@@ -11,7 +11,7 @@ use super::layout::Subject;
 use super::shape::{Fields, Shape};
 use super::statics::Statics;
 use super::unit_index::UnitIndex;
-use crate::module::debug::Debug;
+use crate::module::debug::{Debug, language_of};
 use crate::module::virtual_tables::VirtualTables;
 use crate::tables::{Language, SourcePosition, TypeId};
 
@@ -512,33 +512,6 @@ pub(super) fn flag(entry: &Entry<'_>, attribute: DwAt) -> bool {
 /// Whether the tag is that of a type with members.
 pub(super) fn is_aggregate(tag: DwTag) -> bool {
     matches!(tag, dw::DW_TAG_structure_type | dw::DW_TAG_class_type | dw::DW_TAG_union_type | dw::DW_TAG_interface_type)
-}
-
-fn language_of(language: gimli::DwLang) -> Language {
-    match language {
-        dw::DW_LANG_C
-        | dw::DW_LANG_C89
-        | dw::DW_LANG_C99
-        | dw::DW_LANG_C11
-        | dw::DW_LANG_C17
-        | dw::DW_LANG_ObjC
-        | dw::DW_LANG_UPC => Language::C,
-        dw::DW_LANG_C_plus_plus
-        | dw::DW_LANG_C_plus_plus_03
-        | dw::DW_LANG_C_plus_plus_11
-        | dw::DW_LANG_C_plus_plus_14
-        | dw::DW_LANG_C_plus_plus_17
-        | dw::DW_LANG_C_plus_plus_20
-        | dw::DW_LANG_ObjC_plus_plus => Language::Cpp,
-        dw::DW_LANG_Rust => Language::Rust,
-        dw::DW_LANG_Fortran77
-        | dw::DW_LANG_Fortran90
-        | dw::DW_LANG_Fortran95
-        | dw::DW_LANG_Fortran03
-        | dw::DW_LANG_Fortran08
-        | dw::DW_LANG_Fortran18 => Language::Fortran,
-        _ => Language::Other,
-    }
 }
 
 fn join(directory: &str, path: &str) -> String {

@@ -1,5 +1,7 @@
 //! What is counted of programs that gcc, g++ and gfortran compile.
 
+use std::collections::BTreeSet;
+
 use serde_json::Value;
 
 use super::{Compiled, heap, named, text};
@@ -200,6 +202,82 @@ fn module_arrays_and_derived_types_of_fortran() {
     let group = &report["heap"][0];
     assert_eq!((&group["loads"], &group["stores"]), (&600.into(), &600.into()));
     assert_eq!(report["missing"], Value::Array(Vec::new()));
+}
+
+/// What is linked has a `_` more at its end, and one of them has one of its own.
+#[test]
+fn external_procedures_have_the_names_of_the_source() {
+    for level in ["-O2", "-O0"] {
+        let program = Compiled::new("gfortran", include_str!("../external.f90"), &["-fno-inline", level]);
+        let (said, report) = program.traced(&[]);
+        assert_eq!(said, "101.0 2.0\n");
+        let rows = report["functions"].as_array().unwrap();
+        let names: BTreeSet<&str> = rows.iter().filter_map(|row| row["name"].as_str()).collect();
+        assert_eq!(names, BTreeSet::from(["MAIN__", "main", "phys_", "phys_step"]), "{level}");
+        assert_eq!(named(&report["variables"], "temp"), (40, 80), "{level}: {}", report["variables"]);
+        assert_eq!(named(&report["fields"], "common /physics/.dt").1, 1, "{level}: {}", report["fields"]);
+        // By the name of the source they are asked for, too.
+        let asked = program.traced_with(&["--function", "phys_step"], &[]).1;
+        assert_eq!(named(&asked["variables"], "temp"), (40, 40), "{level}: {}", asked["variables"]);
+    }
+}
+
+/// Text of no length takes no byte of its structure.
+#[test]
+fn text_without_a_length_is_nowhere() {
+    const SOURCE: &str = "module words
+  type entry
+    character(len=8) :: tag
+    character(len=0) :: nothing
+    integer(8) :: hits, spare(6)
+  end type
+  type(entry) :: table(20)
+end module
+program main
+  use words
+  implicit none
+  integer :: i
+  do i = 1, 20
+    table(i)%tag(3:3) = 'x'
+    table(i)%hits = i
+  end do
+  print '(i0,1x,a)', table(7)%hits, table(7)%tag(3:3) // table(7)%nothing
+end program
+";
+    let (said, report) = Compiled::new("gfortran", SOURCE, &[]).traced(&[]);
+    assert_eq!(said, "7 x\n");
+    let structures = report["structures"].as_array().unwrap();
+    let entry = structures.iter().find(|structure| structure["name"] == "entry").unwrap();
+    let fields = entry["fields"].as_array().unwrap().iter();
+    let fields: Vec<_> =
+        fields.map(|field| (field["name"].as_str().unwrap(), field["bytes"].as_u64().unwrap())).collect();
+    assert_eq!(fields, [("tag", 8), ("hits", 8), ("spare", 48)]);
+}
+
+/// A block with more elements than its structure declares.
+#[test]
+fn arrays_at_the_end_of_structures_go_on() {
+    const SOURCE: &str = r#"
+#include <stdlib.h>
+struct list { long count, used; long items[]; };
+__attribute__((noinline)) static long total(volatile long *of, long n) {
+    long sum = 0;
+    for (long i = 0; i < n; i++) sum += of[i];
+    return sum;
+}
+int main(int argc, char **argv) {
+    struct list *list = malloc(sizeof *list + 30 * sizeof(long));
+    list->count = 30, list->used = argc;
+    for (int i = 0; i < 30; i++) list->items[i] = i;
+    long all = total(list->items, list->count);
+    free(list);
+    return all == 7;
+}
+"#;
+    let (_, report) = Compiled::new("gcc", SOURCE, &[]).traced(&[]);
+    let fields = &report["fields"];
+    assert_eq!(named(fields, "list.items[]"), (30, 30), "{fields}");
+    assert_eq!((named(fields, "list.count").1, named(fields, "list.used").1), (1, 1), "{fields}");
 }
 
 /// A timer interrupts a loop that writes records: both are counted to the last access.

@@ -64,11 +64,14 @@ impl Compiled {
 
     /// What it prints when it is traced, and the report.
     fn traced(&self, arguments: &[&str]) -> (String, Value) {
+        self.traced_with(&[], arguments)
+    }
+
+    /// The same with options of `trace`.
+    fn traced_with(&self, options: &[&str], arguments: &[&str]) -> (String, Value) {
         let mut command = slimline();
-        command
-            .args(["trace", "--live", "--report", "-", "--format", "json", "--"])
-            .arg(self.program())
-            .args(arguments);
+        command.args(["trace", "--live", "--report", "-", "--format", "json"]).args(options);
+        command.arg("--").arg(self.program()).args(arguments);
         let output = command.output().unwrap();
         let all = text(&output.stdout);
         let begin = all.find("{\"schema\"").or_else(|| all.find("{\n")).unwrap_or_else(|| panic!("{output:?}"));

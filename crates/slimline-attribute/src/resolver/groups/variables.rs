@@ -32,7 +32,10 @@ impl Groups {
                 let module = view.modules.get(number);
                 let key = GroupKey::Local(self.identity(number, module), function, local);
                 let variable = &layout.locals()[local];
-                let name = || format!("{} in {}", variable.name, demangle(&module.linked_name(function)));
+                let name = || {
+                    let frames = module.frames(function);
+                    format!("{} in {}", variable.name, frames.last().map_or("?", |frame| &frame.function))
+                };
                 let group = self.group(key, || row_of(&name(), GroupKind::Stack));
                 self.origins[group.index()].get_or_insert_with(|| Origin::Local(number, Rc::clone(&layout), local));
                 self.object(ObjectKey::Static(view.id, group, start), group, start, variable.bytes)
