@@ -84,7 +84,7 @@ int main(void) {
         heads[i] = &nodes[i];
     }
     printf("%ld %ld %ld ", gather(table, picked, 63), two_levels(table, 63), lookup(63));
-    counted(table, 0);
+    counted(table, picked[1]);
     printf("%g ", products((double[3]){1, 2, 3}, (double[3]){4, 5, 6}, 3));
     printf("%ld %ld %ld %ld %ld\n", chase(&nodes[63]) + rounds(7), descend(&nodes[63], 7), called(table, 63), plain(table, 13, 3), heads_of(9));
 }
