@@ -116,19 +116,27 @@ impl StaticsTable {
         &self.blob
     }
 
-    /// Chunks of records that say where they are in a process where byte `offset` of the file is at `start`; none where the file has no
-    /// such byte.
-    pub fn chunks(&self, start: u64, offset: u64) -> Option<Vec<Vec<u64>>> {
+    /// What was added to the file's own addresses in a process where byte `offset` of it is at `start`; none where it has no such byte.
+    pub fn bias(&self, start: u64, offset: u64) -> Option<u64> {
         let mapping =
             FileMapping { start: Avma(start), end: Avma(start.checked_add(PAGE_BYTES)?), offset: FileOffset(offset) };
-        let bias = load_biases(&[mapping], &self.loads).pop()??;
-        Some(self.records(&self.variables, 0, bias))
+        load_biases(&[mapping], &self.loads).pop()?
+    }
+
+    /// Chunks of records that say where they are where so much was added.
+    pub fn chunks(&self, bias: u64) -> Vec<Vec<u64>> {
+        self.records(&self.variables, 0, bias)
     }
 
     /// The same of a thread's own variables, whose block begins at `block`.
     pub fn thread_chunks(&self, block: u64) -> Vec<Vec<u64>> {
         let first = self.variables.chunks(RECORD_VARIABLES).len();
         self.records(&self.thread_locals, first as u32, block)
+    }
+
+    /// The bytes of a thread's block up to the end of the last of its own variables.
+    pub fn thread_bytes(&self) -> u64 {
+        self.thread_locals.last().map_or(0, |&(Svma(at), bytes)| at.saturating_add(bytes))
     }
 
     fn records(&self, variables: &[(Svma, u64)], first: u32, bias: u64) -> Vec<Vec<u64>> {

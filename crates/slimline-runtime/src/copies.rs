@@ -19,7 +19,7 @@ use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use crate::entry::{__slimline_gate, cursor_offset, state_offset};
 use crate::gate::Gate;
-use crate::{handlers, kernel, process, thread, words};
+use crate::{dynamic_blocks, handlers, kernel, process, thread, words};
 
 /// What others are to know of a copy. Of this version they know its parts.
 #[repr(C)]
@@ -43,7 +43,7 @@ pub(crate) struct RuntimeCopy {
 }
 
 /// Changes with [`RuntimeCopy`], with what a ring is and with what the functions there are asked for. Copies of others stay alone.
-const VERSION: u32 = 4;
+const VERSION: u32 = 5;
 
 static COPY: RuntimeCopy = RuntimeCopy {
     gate: &__slimline_gate,
@@ -125,13 +125,35 @@ pub(crate) fn share(inside: usize) {
     each_object(&mut |object| {
         // Also those that are loaded with it: code of theirs may be called before their own constructors are, and runs by this copy's gate.
         if object.holds(inside) || object.copy().is_some() {
-            object.tell(&WORDS, &offsets);
+            let [cursor, state] = offsets;
+            object.tell(&[R_X86_64_TPOFF64], &[(b"__slimline_cursor\0", cursor), (b"__slimline_thread\0", state)]);
         }
     });
 }
 
-/// A thread's words.
-const WORDS: [&[u8]; 2] = [b"__slimline_cursor\0", b"__slimline_thread\0"];
+/// Has the code of the object around `inside`, which is being loaded, ask us where its thread-local variables are, if the dynamic linker makes
+/// blocks of those for one thread at a time.
+pub(crate) fn follow_blocks(inside: usize) {
+    let (mut is_there, mut is_known) = (false, false);
+    each_object(&mut |object| {
+        is_there |= object.module != 0 && object.holds(inside);
+        is_known |= object.block != 0 && dynamic_blocks::block_of(object.module) == Some(object.block);
+    });
+    if !is_there || !is_known {
+        return;
+    }
+    each_object(&mut |object| {
+        if object.holds(inside)
+            && let Some(function) = dynamic_blocks::instead_of_linker(object.module, object.base)
+        {
+            object.tell(&[R_X86_64_GLOB_DAT, R_X86_64_JUMP_SLOT], &[(b"__tls_get_addr\0", function)]);
+            // Code of it was called before it was initialized.
+            if object.block != 0 {
+                dynamic_blocks::tell(object.module, object.block);
+            }
+        }
+    });
+}
 
 struct Found {
     executables: *const RuntimeCopy,
@@ -166,6 +188,8 @@ const MOST_BELOW: usize = 64 << 20;
 /// A loaded object, as the dynamic linker tells of it.
 struct Object<'a> {
     base: usize,
+    /// The dynamic linker's number of it among those with thread-local variables; 0: it has none.
+    module: usize,
     /// The calling thread's block of its thread-local variables; 0: none, or none yet.
     block: usize,
     headers: &'a [libc::Elf64_Phdr],
@@ -179,7 +203,12 @@ fn each_object(look: &mut dyn FnMut(&Object)) {
             let info = &*info;
             if !info.dlpi_phdr.is_null() {
                 let headers = core::slice::from_raw_parts(info.dlpi_phdr, info.dlpi_phnum.into());
-                look(&Object { base: info.dlpi_addr as usize, block: info.dlpi_tls_data.addr(), headers });
+                look(&Object {
+                    base: info.dlpi_addr as usize,
+                    module: info.dlpi_tls_modid,
+                    block: info.dlpi_tls_data.addr(),
+                    headers,
+                });
             }
         }
         0
@@ -226,8 +255,8 @@ impl Object<'_> {
         })
     }
 
-    /// Has its code find thread-locals of these names so far from the thread's pointer.
-    fn tell(&self, names: &[&[u8]; 2], offsets: &[usize; 2]) {
+    /// Has its code find these words where relocations of one of these kinds are by these names.
+    fn tell(&self, kinds: &[u32], told: &[(&[u8], usize)]) {
         let Some((dynamic, bytes)) = self.parts(PT_DYNAMIC).next() else { return };
         let entries = dynamic as *const [usize; 2];
         // SAFETY: the object's own table, in which the dynamic linker reads up to the same end.
@@ -241,7 +270,7 @@ impl Object<'_> {
             for at in 0..size / size_of::<Relocation>() {
                 // SAFETY: as above.
                 let relocation = unsafe { &*(address(table) as *const Relocation).add(at) };
-                if relocation.kind as u32 != R_X86_64_TPOFF64 {
+                if !kinds.contains(&(relocation.kind as u32)) {
                     continue;
                 }
                 let symbol = (relocation.kind >> 32) as usize;
@@ -250,27 +279,26 @@ impl Object<'_> {
                 let name = address(strings) + name as usize;
                 // SAFETY: a name ends with 0, and so do ours: the first byte that differs is inside.
                 let is = |(at, byte): (usize, &u8)| unsafe { *((name + at) as *const u8) == *byte };
-                let told = names.iter().zip(offsets).find(|(known, _)| known.iter().enumerate().all(is));
-                if let Some((_, offset)) = told {
-                    self.write(self.base.wrapping_add(relocation.offset), *offset);
+                if let Some((_, word)) = told.iter().find(|(known, _)| known.iter().enumerate().all(is)) {
+                    self.write(self.base.wrapping_add(relocation.offset), *word);
                 }
             }
         }
     }
 
     /// Writes where the dynamic linker has written before, or has found nothing to write.
-    fn write(&self, place: usize, offset: usize) {
+    fn write(&self, place: usize, word: usize) {
         let slot = place as *mut usize;
         // SAFETY: a place that the dynamic linker relocates, of code that does not run yet.
         unsafe {
-            if slot.read_volatile() == offset {
+            if slot.read_volatile() == word {
                 return;
             }
             let is_read_only = self.parts(libc::PT_GNU_RELRO).any(|(start, bytes)| place.wrapping_sub(start) < bytes);
             if is_read_only && !kernel::protect(place, true) {
                 return;
             }
-            slot.write_volatile(offset);
+            slot.write_volatile(word);
             if is_read_only {
                 kernel::protect(place, false);
             }
@@ -287,6 +315,8 @@ const DT_SYMTAB: usize = 6;
 const DT_RELA: usize = 7;
 const DT_RELASZ: usize = 8;
 const DT_JMPREL: usize = 23;
+const R_X86_64_GLOB_DAT: u32 = 6;
+const R_X86_64_JUMP_SLOT: u32 = 7;
 const R_X86_64_TPOFF64: u32 = 18;
 
 /// Of a symbol.

@@ -14,7 +14,7 @@
 //! Rules of the house: the program behaves as it would alone. No allocation from its heap, no output, no change of
 //! `errno`, no descriptor that stays open; signals wait while a chunk is exchanged. No function of
 //! another library is called but a few of the C library's, when the process or a thread begins and for the program's
-//! own signal handlers, and, where directives of the source say so, of the library that is preloaded for these (`marks`): whatever else is
+//! own signal handlers, where a thread's own variables are made when it asks for them (`dynamic_blocks`), and, where directives of the source say so, of the library that is preloaded for these (`marks`): whatever else is
 //! called might be instrumented, and come back. Nothing has to be done when the process ends, however it does: the
 //! reader finds what is in chunks that were not published.
 //!
@@ -29,6 +29,8 @@ extern crate std;
 mod atomics;
 #[cfg(feature = "archive")]
 mod copies;
+#[cfg(feature = "archive")]
+mod dynamic_blocks;
 #[cfg(feature = "archive")]
 mod entry;
 mod gate;

@@ -285,5 +285,9 @@ pub(crate) extern "C" fn object_loaded(inside: usize) {
     let path = unsafe { &mut *OBJECT.0.get() };
     path.clear();
     let mapping = objects::find(inside, path);
-    ring.add_object(mapping, copies::block_below(inside), path.bytes());
+    let block_below = copies::block_below(inside);
+    ring.add_object(mapping, block_below, path.bytes());
+    if block_below == 0 {
+        copies::follow_blocks(inside);
+    }
 }

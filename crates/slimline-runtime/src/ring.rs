@@ -5,12 +5,13 @@ use core::arch::x86_64::{_mm_lfence, _rdtsc};
 use core::ffi::CStr;
 use core::mem::offset_of;
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
-use core::sync::atomic::{AtomicU8, AtomicU32};
+use core::sync::atomic::{AtomicU8, AtomicU32, AtomicU64};
 
 use slimline_trace::stream::ring::{
-    CHUNK_BYTES, CLOSED_BY_PROGRAM, FILE_BYTES, FILE_EXTENSION, GATE_BYTES, GATE_OFFSET, MAGIC, MOST_FULL,
-    OBJECTS_BYTES, OBJECTS_OFFSET, OVERFLOW_BYTES, ObjectHead, RingHeader, RingState, SEVERAL_OFFSET, SLOT_BYTES,
-    SLOTS, SLOTS_OFFSET, Slot, SlotState, UNKNOWN_BYTES, VERSION, chunk_offset,
+    BLOCKS, BLOCKS_OFFSET, CHUNK_BYTES, CLOSED_BY_PROGRAM, FILE_BYTES, FILE_EXTENSION, GATE_BYTES, GATE_OFFSET,
+    HEAD_BYTES, MAGIC, MOST_FULL, OBJECTS_BYTES, OBJECTS_OFFSET, OVERFLOW_BYTES, ObjectHead, RingHeader, RingState,
+    SEVERAL_OFFSET, SLOT_BYTES, SLOTS, SLOTS_OFFSET, Slot, SlotState, ThreadBlock, UNKNOWN_BYTES, VERSION,
+    chunk_offset,
 };
 
 use crate::gate::Gate;
@@ -59,7 +60,7 @@ impl Ring {
             kernel::close(file);
             return None;
         }
-        let is_whole = kernel::truncate(file, FILE_BYTES) && kernel::allocate(file, 0, GATE_OFFSET + GATE_BYTES);
+        let is_whole = kernel::truncate(file, FILE_BYTES) && kernel::allocate(file, 0, HEAD_BYTES);
         let start = if is_whole { kernel::map_file(file, FILE_BYTES, SLOT_BYTES) } else { None };
         let start = start.filter(|start| {
             Self { start: *start }.gate_byte().store(reasons, Relaxed);
@@ -223,6 +224,27 @@ impl Ring {
         header.objects_bytes.store((used + bytes) as u32, Release);
     }
 
+    /// Tells the reader of a block that was made for one thread, as [`ThreadBlock`] has it.
+    pub(crate) fn add_block(self, bias: usize, start: usize, since: u64) {
+        let number = self.header().blocks.fetch_add(1, Relaxed) as usize;
+        if let Some(block) = self.block(number) {
+            block.bias.store(bias as u64, Relaxed);
+            block.start.store(start as u64, Relaxed);
+            block.since.store(since, Release);
+        }
+    }
+
+    fn block<'a>(self, number: usize) -> Option<&'a ThreadBlock> {
+        let offset = BLOCKS_OFFSET + number * size_of::<ThreadBlock>();
+        // SAFETY: as in `header`; inside the area of blocks.
+        (number < BLOCKS).then(|| unsafe { &*((self.start + offset) as *const ThreadBlock) })
+    }
+
+    /// When a slot's chunk was taken.
+    pub(crate) fn began(self, slot: u32) -> u64 {
+        self.slot(slot as usize).began.load(Relaxed)
+    }
+
     /// Tells of all that another ring tells of.
     pub(crate) fn inherit_objects(self, from: Self) {
         let used = (from.header().objects_bytes.load(Acquire) as usize).min(OBJECTS_BYTES);
@@ -230,6 +252,13 @@ impl Ring {
             self.object_byte(at).store(from.object_byte(at).load(Relaxed), Relaxed);
         }
         self.header().objects_bytes.store(used as u32, Release);
+        for block in (0..from.header().blocks.load(Acquire) as usize).map_while(|number| from.block(number)) {
+            let word = |word: &AtomicU64| word.load(Acquire);
+            // Of a block that a thread was just telling of, which is not in this process.
+            if word(&block.since) != 0 {
+                self.add_block(word(&block.bias) as usize, word(&block.start) as usize, word(&block.since));
+            }
+        }
     }
 
     fn gate_byte<'a>(self) -> &'a AtomicU8 {
@@ -271,7 +300,7 @@ impl Ring {
 }
 
 /// The processor's time stamp counter, read once all that came before was.
-fn stamp() -> u64 {
+pub(crate) fn stamp() -> u64 {
     // SAFETY: every x86-64 processor has both.
     unsafe {
         _mm_lfence();
@@ -439,6 +468,33 @@ mod tests {
         }
         // SAFETY: not used again.
         unsafe { ring.leave(false) };
+    }
+
+    #[test]
+    fn blocks_are_told_until_there_is_no_room_and_children_have_them() {
+        let place = Place::new("blocks");
+        let [ring, child] = [place.ring(), place.ring()];
+        let taken = ring.take(3, 33, 0, None).unwrap();
+        ring.add_block(0x7000, 0x5010, ring.began(taken.slot));
+        // One that a thread has not told yet.
+        ring.header().blocks.fetch_add(1, Relaxed);
+        ring.add_block(0x9000, 0x5050, 7);
+        child.inherit_objects(ring);
+        let told = |ring: Ring, number| {
+            let block = ring.block(number).unwrap();
+            (block.bias.load(Relaxed), block.start.load(Relaxed), block.since.load(Relaxed))
+        };
+        let began = ring.slot(taken.slot as usize).began.load(Relaxed);
+        assert_eq!((told(child, 0), told(child, 1)), ((0x7000, 0x5010, began), (0x9000, 0x5050, 7)));
+        assert_eq!(child.header().blocks.load(Relaxed), 2);
+        (0..BLOCKS).for_each(|_| ring.add_block(1, 2, 3));
+        assert_eq!((told(ring, BLOCKS - 1), ring.header().blocks.load(Relaxed)), ((1, 2, 3), BLOCKS as u32 + 3));
+        assert!(ring.block(BLOCKS).is_none());
+        // SAFETY: not used again.
+        unsafe {
+            ring.leave(false);
+            child.leave(false);
+        }
     }
 
     #[test]

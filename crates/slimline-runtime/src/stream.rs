@@ -71,6 +71,11 @@ impl Stream {
         (bytes <= CHUNK_BYTES + OVERFLOW_BYTES).then_some(bytes as u32)
     }
 
+    /// When its chunk was taken; none where it has none.
+    pub(crate) fn began(&self, ring: Ring) -> Option<u64> {
+        self.has_chunk().then(|| ring.began(self.slot.get()))
+    }
+
     /// Publishes the chunk, which is filled up to `at`; where that is another one, nobody knows how far.
     pub(crate) fn give_up(&self, ring: Ring, at: usize) {
         if self.has_chunk() {

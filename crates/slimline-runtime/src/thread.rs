@@ -216,6 +216,11 @@ pub(crate) fn end(state: *mut c_void) {
     unsafe { kernel::unmap(core::ptr::from_ref(state).addr(), size_of::<ThreadState>()) };
 }
 
+/// When the calling thread took the first of the chunks that it writes; none where it has none.
+pub(crate) fn writes_since(ring: Ring) -> Option<u64> {
+    known_state()?.streams.iter().filter_map(|stream| stream.began(ring)).min()
+}
+
 /// In a forked child: what was the thread's is its parent's.
 pub(crate) fn forget() {
     let Some(state) = known_state() else { return };

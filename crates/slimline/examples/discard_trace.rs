@@ -131,7 +131,7 @@ impl TraceSink for Counter {
                 visits.iter().for_each(|visit| times[visit.segment.0 as usize] += u64::from(visit.times));
                 *words = chunk.words.into_owned();
             }
-            Event::Begin(_) | Event::Code { .. } | Event::PutInOrder { .. } | Event::End(_) => {}
+            Event::Begin(_) | Event::Code { .. } | Event::Blocks { .. } | Event::PutInOrder { .. } | Event::End(_) => {}
         }
         Ok(())
     }

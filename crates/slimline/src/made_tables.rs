@@ -1,7 +1,7 @@
 //! Site tables that are made here when a program runs: of what gcc has compiled, of code that a translator finds, and of static
 //! variables.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt;
@@ -11,10 +11,10 @@ use slimline_attribute::hooked::{TranslatedCode, site_tables};
 use slimline_attribute::module::Module;
 use slimline_attribute::module::store::FileStore;
 use slimline_attribute::statics::StaticsTable;
-use slimline_collect::{Event, FoundCode, TraceSink};
-use slimline_trace::stream::STATICS_STREAM;
+use slimline_collect::{Event, FoundCode, OwnBlock, TraceSink};
 use slimline_trace::stream::chunk::Chunk;
 use slimline_trace::stream::ring::ObjectHead;
+use slimline_trace::stream::{MOST_STATICS_STREAMS, STATICS_STREAM};
 
 use crate::disk::Disk;
 
@@ -34,11 +34,52 @@ pub(crate) struct WithMadeTables<'s, S> {
 /// What was told of a process' static variables.
 #[derive(Default)]
 struct Told {
-    chunks: u64,
+    /// Streams of it: a stream's chunks are in the order of time, and what is told later may be of an earlier one.
+    streams: Vec<ToldStream>,
     /// Files with variables that each thread has of its own, and how far below its pointer the block of those begins.
     objects: Vec<(Rc<StaticsTable>, u64)>,
     /// Pointers of threads that were seen. Where one ended and another has come to have the same, so it has the same places.
     threads: HashSet<u64>,
+    /// Files with such variables whose blocks are made for one thread at a time, by what was added to their addresses.
+    opened: HashMap<u64, Rc<StaticsTable>>,
+    /// Where these blocks begin and end, and whose they are.
+    blocks: BTreeMap<u64, (u64, u64)>,
+}
+
+#[derive(Clone, Copy, Default)]
+struct ToldStream {
+    chunks: u64,
+    /// When the last one of them began.
+    began: u64,
+}
+
+impl Told {
+    /// The stream in which a chunk that began then comes next, and its number there.
+    fn next(&mut self, began: u64) -> (u32, u64) {
+        let fits = |stream: &ToldStream| stream.began <= began;
+        let at = self.streams.iter().position(fits).unwrap_or_else(|| {
+            // Beyond, what is told is told late.
+            self.streams.resize((self.streams.len() + 1).min(MOST_STATICS_STREAMS as usize), ToldStream::default());
+            self.streams.len() - 1
+        });
+        let stream = &mut self.streams[at];
+        stream.chunks += 1;
+        stream.began = began;
+        (STATICS_STREAM - at as u32, stream.chunks - 1)
+    }
+
+    /// A thread has got a block. The variables of whose these are, if they are not known to be there.
+    fn got(&mut self, OwnBlock { bias, start, .. }: OwnBlock) -> Option<Rc<StaticsTable>> {
+        let statics = self.opened.get(&bias)?;
+        let end = start.saturating_add(statics.thread_bytes());
+        if self.blocks.get(&start) == Some(&(end, bias)) {
+            return None;
+        }
+        // Others were there, of a thread that has ended or a file that was closed.
+        self.blocks.retain(|&other, &mut (other_end, _)| other_end <= start || end <= other);
+        self.blocks.insert(start, (end, bias));
+        Some(Rc::clone(statics))
+    }
 }
 
 /// What was made of a file.
@@ -70,22 +111,21 @@ impl Made {
     }
 }
 
+/// Before all that threads wrote: who loaded an object has no record of when that was. Addresses of objects are theirs until the process ends,
+/// so what came to lie there before did so where nothing was loaded yet.
+const ALWAYS: u64 = 0;
+
 impl<'s, S: TraceSink> WithMadeTables<'s, S> {
     /// Code that is translated is looked up in files of `store`.
     pub(crate) fn new(sink: &'s mut S, store: &'s FileStore<'s>) -> Self {
         Self { sink, code: TranslatedCode::new(store), made: HashMap::new(), told: HashMap::new() }
     }
 
-    /// Tells where variables are of what has all of them in these chunks.
-    fn tell(&mut self, process: u32, chunks: Vec<Vec<u64>>) -> io::Result<()> {
+    /// Tells where variables are, which have been there since then, of what has all of them in these chunks.
+    fn tell(&mut self, process: u32, began: u64, chunks: Vec<Vec<u64>>) -> io::Result<()> {
         for words in chunks {
-            let next = &mut self.told.entry(process).or_default().chunks;
-            let sequence = *next;
-            *next += 1;
-            let (stream, words) = (STATICS_STREAM, words.into());
-            // Before all that threads wrote: who loaded the object has no record of when that was. Addresses of objects are theirs until
-            // the process ends, so what came to lie there before did so where nothing was loaded yet.
-            let (began, ended, thread_pointer) = (0, 0, 0);
+            let (stream, sequence) = self.told.entry(process).or_default().next(began);
+            let (words, ended, thread_pointer) = (words.into(), 0, 0);
             let chunk =
                 Chunk { process, stream, tid: 0, thread_pointer, sequence, began, ended, words, is_open: false };
             self.sink.take(Event::Chunk(chunk))?;
@@ -100,9 +140,19 @@ impl<'s, S: TraceSink> WithMadeTables<'s, S> {
             return Ok(());
         }
         let objects = self.told.get(&process).map(|told| told.objects.clone()).unwrap_or_default();
-        objects
-            .into_iter()
-            .try_for_each(|(statics, below)| self.tell(process, statics.thread_chunks(pointer.wrapping_sub(below))))
+        objects.into_iter().try_for_each(|(statics, below)| {
+            self.tell(process, ALWAYS, statics.thread_chunks(pointer.wrapping_sub(below)))
+        })
+    }
+
+    /// Tells where the variables are of blocks that threads have got.
+    fn take_blocks(&mut self, process: u32, blocks: Vec<OwnBlock>) -> io::Result<()> {
+        blocks.into_iter().try_for_each(|block| {
+            let statics = self.told.entry(process).or_default().got(block);
+            // Before the chunk that the thread had then.
+            let began = block.since.saturating_sub(1);
+            statics.map_or(Ok(()), |statics| self.tell(process, began, statics.thread_chunks(block.start)))
+        })
     }
 }
 
@@ -118,6 +168,7 @@ impl<S: TraceSink> TraceSink for WithMadeTables<'_, S> {
                 let head = ObjectHead { start: 0, offset: 0, block_below: 0 };
                 return self.sink.take(Event::Object { process, path: "translated code".to_owned(), head, section });
             }
+            Event::Blocks { process, blocks } => return self.take_blocks(process, blocks),
             event => {
                 if let Event::Chunk(chunk) | Event::Part(chunk) = &event {
                     self.meet(chunk)?;
@@ -140,14 +191,18 @@ impl<S: TraceSink> TraceSink for WithMadeTables<'_, S> {
             return Ok(());
         }
         let statics = made.statics.clone().filter(|_| section.is_ok());
-        let chunks = statics.as_ref().and_then(|statics| statics.chunks(head.start, head.offset));
+        let placed = statics.and_then(|statics| Some((statics.bias(head.start, head.offset)?, statics)));
         self.sink.take(Event::Object { process, path, head, section })?;
-        self.tell(process, chunks.unwrap_or_default())?;
-        let Some(statics) = statics.filter(|_| head.block_below != 0) else { return Ok(()) };
+        let Some((bias, statics)) = placed else { return Ok(()) };
+        self.tell(process, ALWAYS, statics.chunks(bias))?;
         let told = self.told.entry(process).or_default();
+        if head.block_below == 0 {
+            told.opened.insert(bias, statics);
+            return Ok(());
+        }
         told.objects.push((Rc::clone(&statics), head.block_below));
         let blocks = told.threads.iter().map(|pointer| pointer.wrapping_sub(head.block_below)).collect::<Vec<_>>();
-        blocks.into_iter().try_for_each(|block| self.tell(process, statics.thread_chunks(block)))
+        blocks.into_iter().try_for_each(|block| self.tell(process, ALWAYS, statics.thread_chunks(block)))
     }
 
     fn spare(&mut self) -> Vec<u64> {
@@ -161,5 +216,27 @@ impl<S: TraceSink> TraceSink for WithMadeTables<'_, S> {
     fn take_growing(&mut self, chunk: Chunk<'_>, now: u64) -> io::Result<usize> {
         self.meet(&chunk)?;
         self.sink.take_growing(chunk, now)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_told_late_has_a_stream_in_which_it_is_not() {
+        let mut told = Told::default();
+        let next: Vec<_> = [0, 9, 0, 5, 9, 0, 7].map(|began| told.next(began)).to_vec();
+        let stream = |number| STATICS_STREAM - number;
+        let expected = [
+            (stream(0), 0),
+            (stream(0), 1),
+            (stream(1), 0),
+            (stream(1), 1),
+            (stream(0), 2),
+            (stream(2), 0),
+            (stream(1), 2),
+        ];
+        assert_eq!(next, expected);
     }
 }

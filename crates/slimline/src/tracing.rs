@@ -141,8 +141,8 @@ impl Live {
             }
             Event::Chunk(chunk) => self.chunk(chunk),
             Event::Part(chunk) => drop(self.part(chunk, None)),
-            // It comes as an object, with its table.
-            Event::Code { .. } => {}
+            // They come as an object, with its table, and as chunks.
+            Event::Code { .. } | Event::Blocks { .. } => {}
             Event::PutInOrder { process } => self.put_in_order(process),
             Event::End(end) => {
                 if let Some(traced) = self.processes.get_mut(&end.process) {
@@ -285,8 +285,8 @@ impl TraceSink for Recorder {
                 self.writer.chunk(chunk)?;
                 self.ask_for_homes()
             }
-            // It comes as an object, with its table.
-            Event::Code { .. } => Ok(()),
+            // They come as an object, with its table, and as chunks.
+            Event::Code { .. } | Event::Blocks { .. } => Ok(()),
             Event::PutInOrder { .. } => Ok(()),
             Event::End(end) => {
                 let pid = self.pids.get(&end.process).copied().unwrap_or(0);
@@ -445,6 +445,11 @@ pub(crate) fn lost(end: &ProcessEnd) -> Vec<String> {
              those accesses are told without",
         ),
         (losses.untold_objects.into(), "libraries whose names are too long: what they wrote is not known"),
+        (
+            losses.untold_blocks.into(),
+            "times that a thread got its own variables of a library that was opened while the program ran are not told, as no room was left: \
+             accesses to those are by the names that instructions give",
+        ),
     ] {
         if count > 0 {
             missing.push(format!("{count} {what}"));

@@ -146,7 +146,9 @@ impl Unit<'_, '_> {
         let code = code_of(hook);
         let mut site = Site::new(hook.kind, hook.size_bytes);
         (site.is_atomic, site.is_volatile) = (hook.is_atomic, hook.is_volatile);
-        site.function = self.table.name(&self.module.linked_name(code));
+        let function = self.module.linked_name(code);
+        // gcc puts what hardly ever runs of a function elsewhere, as a part of its own.
+        site.function = self.table.name(function.split(".cold").next().unwrap_or(&function));
         site.detail = self.table.name(hook.detail);
         site.frame = self.frame(code);
         // Whose that is nobody looks for: not of what it is copied to.

@@ -82,6 +82,8 @@ pub struct ProcessLosses {
     pub untraced_children: u32,
     /// Objects whose path we were not told.
     pub untold_objects: u32,
+    /// Blocks of threads' own variables that we were not told of.
+    pub untold_blocks: u32,
     /// Chunks that are missing between others of their stream.
     pub sequence_gaps: u64,
     /// Values of a translated program that could not be read.
@@ -146,6 +148,18 @@ pub struct NoAllocator {
     pub is_stripped: bool,
 }
 
+/// A block of an object's thread-local variables that was made for one thread, as [`ThreadBlock`](slimline_trace::stream::ring::ThreadBlock) has
+/// it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OwnBlock {
+    /// What was added to the object's link-time addresses.
+    pub bias: u64,
+    /// Where it begins.
+    pub start: u64,
+    /// Time stamp: no access to it is in a stretch that began before.
+    pub since: u64,
+}
+
 /// What happens in a traced run, in this order for each process: it begins, has objects, and chunks after the objects that
 /// they came from, and ends.
 #[derive(Clone, Debug)]
@@ -169,6 +183,13 @@ pub enum Event<'a> {
         process: u32,
         /// What is new.
         found: Vec<FoundCode>,
+    },
+    /// Threads have got these, of objects of which was told.
+    Blocks {
+        /// [`Process::number`].
+        process: u32,
+        /// What is new.
+        blocks: Vec<OwnBlock>,
     },
     /// Records of a stream, after all that were in it before, and after all that they can know of in other streams.
     Chunk(Chunk<'a>),

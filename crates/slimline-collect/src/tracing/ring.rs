@@ -17,12 +17,12 @@ use memmap2::{MmapOptions, MmapRaw};
 use rustix::thread::futex;
 use slimline_trace::stream::record::MAX_SEGMENT_WORDS;
 use slimline_trace::stream::ring::{
-    CHUNK_BYTES, CLOSED_BY_READER, CLOSED_WITHOUT_READER, FILE_BYTES, GATE_OFFSET, MAGIC, OBJECTS_BYTES,
-    OBJECTS_OFFSET, OVERFLOW_BYTES, ObjectHead, RingHeader, RingState, SLOTS, SLOTS_OFFSET, Slot, SlotState,
-    UNKNOWN_BYTES, VERSION, chunk_offset,
+    BLOCKS, BLOCKS_OFFSET, CHUNK_BYTES, CLOSED_BY_READER, CLOSED_WITHOUT_READER, FILE_BYTES, GATE_OFFSET, MAGIC,
+    OBJECTS_BYTES, OBJECTS_OFFSET, OVERFLOW_BYTES, ObjectHead, RingHeader, RingState, SLOTS, SLOTS_OFFSET, Slot,
+    SlotState, ThreadBlock, UNKNOWN_BYTES, VERSION, chunk_offset,
 };
 
-use super::ProcessLosses;
+use super::{OwnBlock, ProcessLosses};
 use crate::cut_files::survive_cut_files;
 use crate::pid_namespace::Numbers;
 
@@ -164,6 +164,7 @@ impl RingFile {
             untraced_chunks: self.u64_at(offset_of!(RingHeader, untraced_chunks)),
             untraced_children: self.u32_at(offset_of!(RingHeader, untraced_children)),
             untold_objects: self.u32_at(offset_of!(RingHeader, untold_objects)),
+            untold_blocks: self.u32_at(offset_of!(RingHeader, blocks)).saturating_sub(BLOCKS as u32),
             sequence_gaps: 0,
             has_no_words: self.u64_at(offset_of!(RingHeader, has_no_words)) != 0,
             is_cut_off: self.is_cut(),
@@ -281,6 +282,19 @@ impl RingFile {
         for (to, from) in words.iter_mut().zip(source).rev() {
             *to = from.load(Ordering::Acquire);
         }
+    }
+
+    /// The blocks that were made for one thread each, from number `from` on, up to one that is not filled in yet.
+    pub(super) fn blocks(&self, from: usize) -> Vec<OwnBlock> {
+        let end = (self.u32_at(offset_of!(RingHeader, blocks)) as usize).min(BLOCKS);
+        let block = |number| {
+            let word = |field| self.u64_at(BLOCKS_OFFSET + number * size_of::<ThreadBlock>() + field);
+            // Written last.
+            let since = word(offset_of!(ThreadBlock, since));
+            let [bias, start] = [offset_of!(ThreadBlock, bias), offset_of!(ThreadBlock, start)].map(word);
+            (since != 0).then_some(OwnBlock { bias, start, since })
+        };
+        (from..end).map_while(block).collect()
     }
 
     /// The objects that have site tables, from byte `from` of their area on, each with its path; and where that ends.

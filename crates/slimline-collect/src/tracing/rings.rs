@@ -47,6 +47,7 @@ struct Running {
     ring: RingFile,
     numbers: Numbers,
     objects_to: usize,
+    blocks_to: usize,
     next: HashMap<u32, Next>,
     sequence_gaps: u64,
     started_ns: u64,
@@ -226,6 +227,7 @@ impl Rings {
             ring,
             numbers,
             objects_to: 0,
+            blocks_to: 0,
             next: HashMap::new(),
             sequence_gaps: 0,
             taken_words: 0,
@@ -304,7 +306,9 @@ impl Running {
             let section = site_section(Path::new(&path));
             sink.take(Event::Object { process: self.number, path, head, section })?;
         }
-        Ok(())
+        let (process, blocks) = (self.number, self.ring.blocks(self.blocks_to));
+        self.blocks_to += blocks.len();
+        if blocks.is_empty() { Ok(()) } else { sink.take(Event::Blocks { process, blocks }) }
     }
 
     /// Hands on all full chunks, those of one stream in their order. Whether there were any.

@@ -77,7 +77,7 @@ impl TraceSink for Seen {
                 }
             }
             Event::Code { .. } => panic!("nothing is translated"),
-            Event::PutInOrder { .. } => {}
+            Event::Blocks { .. } | Event::PutInOrder { .. } => {}
             Event::End(end) => self.ends.push(end),
         }
         Ok(())

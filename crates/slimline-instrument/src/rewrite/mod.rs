@@ -43,7 +43,7 @@ use emit::Emitter;
 pub use own_allocators::{AllocatorRole, OwnAllocator, OwnAllocators};
 use plan::Planner;
 use rules::Rules;
-pub(crate) use rules::is_called_by_compiler;
+pub(crate) use rules::{is_called_by_compiler, may_have_left};
 pub(crate) use synchronization::{acquires, releases};
 
 /// Thread-local: where the next word goes.

@@ -53,6 +53,12 @@ pub(crate) fn is_called_by_compiler(name: &str) -> bool {
     of_memory || MATH.contains(&name) || MATH.contains(&stem)
 }
 
+/// Whether functions may have been left without an end once a call of the function of this name returns: that returns twice, changes stacks, or
+/// has tracing begin again.
+pub(crate) fn may_have_left(name: &str) -> bool {
+    RETURN_TWICE.contains(&name) || CHANGE_STACKS.contains(&name) || name == START
+}
+
 /// What can be said of functions without planning anything.
 pub(super) struct Rules<'m> {
     pub(super) attributes: Attributes,
@@ -94,11 +100,7 @@ impl<'m> Rules<'m> {
     /// Whether functions may have been left without an end once this call returns.
     pub(super) fn may_have_left(&self, call: Value<'m>) -> bool {
         call.is_call()
-            && (self.returns_twice(call)
-                || call.called().is_some_and(|called| {
-                    let name = called.name();
-                    CHANGE_STACKS.contains(&&*name) || name == START
-                }))
+            && (self.returns_twice(call) || call.called().is_some_and(|called| may_have_left(&called.name())))
     }
 
     /// Why a function of this name stays as it is; none if it does not.

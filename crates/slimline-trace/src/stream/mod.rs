@@ -35,10 +35,13 @@ pub mod ring;
 pub mod sites;
 pub mod translated;
 
-/// The stream of a process in which stands where its objects' static variables are: of no thread, and made by who reads its ring.
+/// The stream of a process in which stands where its objects' static variables are: of no thread, and made by who reads its ring. Further
+/// ones have the numbers below.
 pub const STATICS_STREAM: u32 = u32::MAX;
+/// Most of these. No process has as many streams of threads.
+pub const MOST_STATICS_STREAMS: u32 = 1 << 16;
 
 /// Whether a stream is a thread's: the program wrote what is in it.
 pub const fn is_a_thread_s(stream: u32) -> bool {
-    stream != STATICS_STREAM
+    stream <= STATICS_STREAM - MOST_STATICS_STREAMS
 }

@@ -12,6 +12,8 @@
 //!              │ objects                  │  those that have site tables: ObjectHead, path, NUL of each
 //!              ├──────────────────────────┤  GATE_OFFSET
 //!              │ the gate                 │  one page, which the program also has in the place of its own gate
+//!              ├──────────────────────────┤  BLOCKS_OFFSET
+//!              │ ThreadBlock × BLOCKS     │  blocks of thread-local variables that were made for one thread
 //!              ├──────────────────────────┤  SLOT_BYTES
 //!              │ (nothing)  │ chunk 0     │  SLOT_BYTES: a lower half, and an upper half, the chunk
 //!              ├────────────┼─────────────┤
@@ -49,8 +51,8 @@ pub const FILE_EXTENSION: &str = "trace";
 pub const MAGIC: u64 = u64::from_le_bytes(*b"slimtrac");
 /// Layout version of everything in this module. Version 1: the first. 2: the gate, and how long it was closed. 3: chunks have
 /// time stamps; whether there are several streams. 4: which PID namespace its numbers are of. 5: where objects are. 6: where threads'
-/// own variables are. 7: whether threads have words.
-pub const VERSION: u32 = 7;
+/// own variables are. 7: whether threads have words. 8: blocks of threads' own variables that are made while they run.
+pub const VERSION: u32 = 8;
 
 /// Room of a chunk. The best of 32 KiB to 1 MiB: small enough for a second-level cache, large enough that what an
 /// exchange costs is nothing.
@@ -93,12 +95,18 @@ pub const NOTED_ALWAYS: u32 = 0;
 pub const NOTED_AFTER_RECORD: u32 = 1;
 /// To `__slimline_note`: the calling code records the same next, if there is room.
 pub const NOTED_BEFORE_RECORD: u32 = 2;
+/// Offset of the blocks that were made for one thread each.
+pub const BLOCKS_OFFSET: usize = GATE_OFFSET + GATE_BYTES;
+/// How many of these there is room for: 64 libraries with thread-local variables in 32 threads. Those beyond are not told.
+pub const BLOCKS: usize = 2048;
+/// Where the memory ends that a ring has before any chunk.
+pub const HEAD_BYTES: usize = BLOCKS_OFFSET + BLOCKS * size_of::<ThreadBlock>();
 /// Size of a ring's file. Sparse.
 pub const FILE_BYTES: usize = SLOT_BYTES * (1 + SLOTS) + OVERFLOW_BYTES;
 /// The same in MiB, rounded up: for users.
 pub const FILE_MIB: usize = FILE_BYTES.div_ceil(1 << 20);
 
-const _: () = assert!(GATE_OFFSET.is_multiple_of(GATE_BYTES) && GATE_OFFSET + GATE_BYTES <= SLOT_BYTES);
+const _: () = assert!(GATE_OFFSET.is_multiple_of(GATE_BYTES) && HEAD_BYTES <= SLOT_BYTES);
 
 /// Offset of a slot's chunk.
 pub const fn chunk_offset(slot: usize) -> usize {
@@ -147,6 +155,10 @@ pub struct RingHeader {
     pub untraced_children: AtomicU32,
     /// Objects with site tables that did not fit, or have no path.
     pub untold_objects: AtomicU32,
+    /// Blocks that were made for one thread each; of those beyond [`BLOCKS`] nothing is told.
+    pub blocks: AtomicU32,
+    /// Zero.
+    pub reserved: AtomicU32,
     /// How long [`CLOSED_BY_PROGRAM`] was set, together, but for the last time …
     pub paused_ns: AtomicU64,
     /// … which began then (`CLOCK_MONOTONIC`); 0 where it is not set.
@@ -155,7 +167,7 @@ pub struct RingHeader {
     pub has_no_words: AtomicU64,
 }
 
-const _: () = assert!(size_of::<RingHeader>() == 128);
+const _: () = assert!(size_of::<RingHeader>() == 136);
 
 /// What stands before an object's path, each in eight bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -186,6 +198,20 @@ impl ObjectHead {
         });
         Some(Self { start: words.next()?, offset: words.next()?, block_below: words.next()? })
     }
+}
+
+/// A block of an object's thread-local variables that the dynamic linker has made for one thread, when that first asked for it: as it does
+/// for objects that are loaded while the program runs.
+#[derive(Debug)]
+#[repr(C)]
+pub struct ThreadBlock {
+    /// Whose variables: what was added to the object's link-time addresses when it was loaded.
+    pub bias: AtomicU64,
+    /// Where it begins.
+    pub start: AtomicU64,
+    /// Time stamp of when the thread took the first of the chunks that it writes, as records that follow in those may be of the block; of
+    /// this moment where it has none. Written last; 0: not filled in yet.
+    pub since: AtomicU64,
 }
 
 /// How far the runtime has come with its file.

@@ -217,8 +217,8 @@ impl TraceSink for Live<'_> {
                 self.spare = piece;
             }
             Event::Part(chunk) => drop(self.part(chunk, None)),
-            // It comes as an object, with its table.
-            Event::Code { .. } => {}
+            // They come as an object, with its table, and as chunks.
+            Event::Code { .. } | Event::Blocks { .. } => {}
             Event::PutInOrder { process } => self.put_in_order(process),
             Event::End(end) => {
                 let pid = self.pids.get(&end.process).copied().unwrap_or(0);

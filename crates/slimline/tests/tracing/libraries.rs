@@ -1,8 +1,10 @@
 //! Libraries that bring the runtime: however they are linked, a process has one.
 
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use serde_json::Value;
 use tempfile::TempDir;
 
 use super::compiled::{compiled_with, named};
@@ -132,6 +134,95 @@ fn many_are_opened_and_large_ones() {
             let sum = |key: &str| of.clone().map(|row| row[key].as_u64().unwrap()).sum::<u64>();
             assert_eq!((sum("calls"), sum("stores")), (42, 42 * 8), "{}", report["functions"]);
             assert_eq!(report["processes"][0]["threads"], 2);
+        }
+    }
+}
+
+/// The dynamic linker makes them when a thread first asks for them; each of the two libraries is closed and opened again. They are accessed by
+/// pointers only, in the program and in the library, and what the program allocates and frees before may have been at the same place. Of
+/// threads that run at one time none gets what another one had.
+const OWNER: &str = "
+    struct entry { long hits, spare; };
+    static __thread struct entry NAME[8];
+    struct entry *own(void) { return NAME; }
+    __attribute__((noinline)) void inside(volatile struct entry *of, long n) { while (n--) of[n % 8].spare++; }";
+const USER: &str = r#"
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+struct entry { long hits, spare; };
+static struct entry *(*own[2])(void);
+static void (*inside[2])(volatile struct entry *, long);
+__attribute__((noinline)) static void hit(volatile struct entry *of, long n) { while (n--) of[n % 8].hits++; }
+static pthread_barrier_t all_have_theirs;
+static void work(long n) {
+    void *volatile block;
+    for (int i = 0; i < 50; i++) { block = malloc(8 * i); free(block); }
+    for (int i = 0; i < 2; i++, n *= 3) { hit(own[i](), n); inside[i](own[i](), n); }
+}
+static void *run(void *times) {
+    work((long)times);
+    pthread_barrier_wait(&all_have_theirs);
+    return 0;
+}
+static int use(char **files) {
+    void *libraries[2];
+    for (int i = 0; i < 2; i++) {
+        libraries[i] = dlopen(files[i], RTLD_NOW | RTLD_LOCAL);
+        if (!libraries[i]) return puts(dlerror());
+        own[i] = (struct entry *(*)(void))dlsym(libraries[i], "own");
+        inside[i] = (void (*)(volatile struct entry *, long))dlsym(libraries[i], "inside");
+    }
+    if (!fork()) { work(5); _exit(0); }
+    wait(0);
+    work(10);
+    for (long i = 1; i < 4; i++) {
+        pthread_t threads[2];
+        pthread_barrier_init(&all_have_theirs, 0, 2);
+        for (int k = 0; k < 2; k++) pthread_create(&threads[k], 0, run, (void *)(20 * i));
+        for (int k = 0; k < 2; k++) pthread_join(threads[k], 0);
+    }
+    for (int i = 0; i < 2; i++) dlclose(libraries[i]);
+    return 0;
+}
+int main(int argc, char **argv) { return use(argv + 1) || use(argv + 1); }"#;
+
+#[test]
+fn threads_own_variables_of_libraries_that_are_opened() {
+    for compiler in ["cc", "gcc"] {
+        let [scratch, a, b] = [(); 3].map(|()| TempDir::new().unwrap());
+        let libraries = [("table", &a), ("other", &b)].map(|(name, directory)| {
+            compiled_by(compiler, directory, &OWNER.replace("NAME", name), &["-shared", "-fPIC"])
+        });
+        let traced = compiled_by(compiler, &scratch, USER, &["-pthread", "-ldl"]);
+        let plain = scratch.path().join("plain");
+        let mut native = Command::new("cc");
+        native.arg(scratch.path().join("program.c")).args(["-pthread", "-ldl", "-o"]).arg(&plain);
+        assert!(native.status().unwrap().success());
+        let trace = scratch.path().join("trace");
+        let live = ["trace", "--live", "--report", "-", "--format", "json", "--"].map(OsStr::new);
+        let recorded = [OsStr::new("trace"), OsStr::new("-o"), trace.as_os_str(), OsStr::new("--")];
+        // Each run of the program has two rounds, of a forked child, the main thread and two others three times.
+        let times = 2 * (5 + 10 + 2 * (20 + 40 + 60));
+        for (program, hits) in [(traced, times), (plain, 0)] {
+            let [live, _] = [&live[..], &recorded].map(|how| {
+                let output = slimline().args(how).arg(&program).args(&libraries).output().unwrap();
+                assert!(output.status.success(), "{compiler}: {}", text(&output.stderr));
+                output
+            });
+            let replayed = slimline().args(["trace", "--format", "json", "--replay"]).arg(&trace).output().unwrap();
+            for report in [report(&live), report(&replayed)] {
+                let (rows, fields) = (&report["variables"], &report["fields"]);
+                let of = |times: u64| (times, times);
+                assert_eq!(named(rows, "table"), of(hits + times), "{compiler}: {rows}");
+                assert_eq!(named(rows, "other"), of(3 * (hits + times)), "{compiler}: {rows}");
+                assert_eq!(named(rows, "of"), (0, 0), "{compiler}: {rows}");
+                assert_eq!(named(fields, "entry.spare"), of(4 * times), "{compiler}: {fields}");
+                assert_eq!(report["missing"], Value::Array(Vec::new()), "{compiler}");
+            }
         }
     }
 }

@@ -136,10 +136,8 @@ impl Emitter {
         self.copy(b"\n");
     }
 
-    /// Notes which section what follows goes to, if the line is a directive. Whether it is.
-    pub(super) fn directive(&mut self, line: &str) -> bool {
-        let Some(directive) = line.strip_prefix("\t.") else { return false };
-        let (name, operands) = directive.split_once(['\t', ' ']).unwrap_or((directive, ""));
+    /// Notes which section what follows goes to, by the name of a directive without its dot.
+    pub(super) fn directive(&mut self, name: &str, operands: &str) {
         match name {
             "text" | "data" | "bss" => self.enter(Section { name: format!(".{name}"), group: None }),
             "section" => self.enter(section(operands)),
@@ -155,7 +153,6 @@ impl Emitter {
             "previous" => self.enter(self.previous.clone()),
             _ => {}
         }
-        true
     }
 
     fn enter(&mut self, section: Section) {
@@ -212,7 +209,7 @@ impl Emitter {
 
     /// Writes a record; of a block that is taken back also while nothing else is recorded. Changes rax, r10 and r11.
     pub(super) fn record(&mut self, record: Record<'_>) {
-        let [place, write, closed, end] = [(); 4].map(|()| self.new_label());
+        let [place, closed, end] = [(); 3].map(|()| self.new_label());
         let header = self.segment(record, place);
         let block = match (record.kind, record.words) {
             (SiteKind::Free | SiteKind::ResizeBegins, &[block]) => Some(block),
@@ -223,21 +220,7 @@ impl Emitter {
         if record.words.first() == Some(&"%rdi") {
             self.line("nopl\t(%rdi)");
         }
-        // Shared objects are linked where nobody has it.
-        self.line(".weak\t__slimline_cursor");
-        self.line("movq\t__slimline_cursor@GOTTPOFF(%rip), %r10");
-        self.line("movq\t%fs:(%r10), %r11");
-        self.line(&format!("testl\t${ROOM_BIT}, %r11d"));
-        self.line(&format!("jne\t{write}"));
-        self.line("call\tslimline_room");
-        self.put(write);
-        self.line(&format!("movabsq\t${header:#x}, %rax"));
-        self.line("movq\t%rax, (%r11)");
-        for (offset, word) in (8..).step_by(8).zip(record.words) {
-            self.line(&format!("movq\t{word}, {offset}(%r11)"));
-        }
-        self.line(&format!("addq\t${}, %r11", 8 * (1 + record.words.len())));
-        self.line("movq\t%r11, %fs:(%r10)");
+        self.write(header, "%rax", record.words);
         if let Some(block) = block {
             self.line(&format!("jmp\t{end}"));
             self.put(closed);
@@ -247,6 +230,37 @@ impl Emitter {
             self.line("call\tslimline_note_block");
         }
         self.put(end);
+    }
+
+    /// A call has returned, and the function that goes on here has its return address there. Changes registers in which nothing is returned.
+    pub(super) fn goes_on(&mut self, return_address: &str) {
+        let [place, end] = [(); 2].map(|()| self.new_label());
+        let header = self.segment(Record::of(SiteKind::GoesOn), place);
+        self.gate(end);
+        self.put(place);
+        self.line(&format!("leaq\t{return_address}, %rsi"));
+        self.write(header, "%rcx", &["%rsi"]);
+        self.put(end);
+    }
+
+    /// Writes words behind a header, which this register is for. Changes r10 and r11.
+    fn write(&mut self, header: u64, register: &str, words: &[&str]) {
+        let write = self.new_label();
+        // Shared objects are linked where nobody has it.
+        self.line(".weak\t__slimline_cursor");
+        self.line("movq\t__slimline_cursor@GOTTPOFF(%rip), %r10");
+        self.line("movq\t%fs:(%r10), %r11");
+        self.line(&format!("testl\t${ROOM_BIT}, %r11d"));
+        self.line(&format!("jne\t{write}"));
+        self.line("call\tslimline_room");
+        self.put(write);
+        self.line(&format!("movabsq\t${header:#x}, {register}"));
+        self.line(&format!("movq\t{register}, (%r11)"));
+        for (offset, word) in (8..).step_by(8).zip(words) {
+            self.line(&format!("movq\t{word}, {offset}(%r11)"));
+        }
+        self.line(&format!("addq\t${}, %r11", 8 * (1 + words.len())));
+        self.line("movq\t%r11, %fs:(%r10)");
     }
 
     /// What others did may be seen from here on. Changes r10 and r11.

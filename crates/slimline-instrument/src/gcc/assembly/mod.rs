@@ -9,6 +9,7 @@
 //! Lines are all that is looked at: mnemonic, last operand, labels. What stands between `#APP` and `#NO_APP` is the
 //! program's own, and is left alone.
 
+mod call_frame;
 mod constants;
 mod emit;
 
@@ -19,8 +20,9 @@ use slimline_trace::stream::record::{MAX_SEGMENTS, SiteKind};
 use slimline_trace::wire::AllocatorRole;
 
 use crate::rewrite::{
-    Allocator, INSTALL_HANDLERS, OwnAllocator, OwnAllocators, acquires, is_called_by_compiler, releases,
+    Allocator, INSTALL_HANDLERS, OwnAllocator, OwnAllocators, acquires, is_called_by_compiler, may_have_left, releases,
 };
+use call_frame::CallFrame;
 use constants::Constants;
 use emit::{Asked, Emitter, Given, Record};
 
@@ -61,9 +63,12 @@ pub(super) fn instrument(code: &[u8], own: &OwnAllocators) -> Result<Option<Inst
         own,
         functions: HashSet::new(),
         resolvers: HashSet::new(),
+        going_on: HashSet::new(),
         constants: Constants::default(),
+        frame: CallFrame::default(),
         function: "",
         is_left_alone: false,
+        goes_on: false,
         ranges: Vec::new(),
         unlike: BTreeSet::new(),
     };
@@ -73,7 +78,10 @@ pub(super) fn instrument(code: &[u8], own: &OwnAllocators) -> Result<Option<Inst
         // What is no text is in nothing that we look at.
         let line = std::str::from_utf8(raw).unwrap_or_default();
         match line {
-            "#APP" => is_own_assembly = true,
+            "#APP" => {
+                is_own_assembly = true;
+                unit.go_on();
+            }
             "#NO_APP" => {
                 is_own_assembly = false;
                 unit.constants.forget_all();
@@ -98,11 +106,16 @@ struct Unit<'a> {
     functions: HashSet<&'a str>,
     /// Those that the dynamic linker calls to choose others, before anything is relocated.
     resolvers: HashSet<&'a str>,
+    /// Those that go on after what they called may have been left without an end; without the mark of their parts.
+    going_on: HashSet<&'a str>,
     constants: Constants,
+    frame: CallFrame,
     /// The one that is looked at.
     function: &'a str,
     /// It must not write records.
     is_left_alone: bool,
+    /// It goes on where the next instruction is.
+    goes_on: bool,
     /// Bytes of the ranges that were told since the last call, label or other hook: what follows may be a copy that gcc makes
     /// of them by a call of its own.
     ranges: Vec<u64>,
@@ -140,7 +153,15 @@ impl<'a> Unit<'a> {
     fn find_functions(&mut self, lines: &[&'a [u8]]) {
         let mut chosen = HashSet::new();
         let mut set = Vec::new();
+        let mut function = "";
         for line in lines.iter().filter_map(|line| std::str::from_utf8(line).ok()) {
+            if let Some(label) = line.strip_suffix(':').filter(|label| self.functions.contains(label)) {
+                function = label;
+            } else if let Some(call) = Instruction::of(line).filter(|instruction| instruction.mnemonic == "call")
+                && call.target().is_some_and(may_have_left)
+            {
+                self.going_on.insert(whole(function));
+            }
             if let Some((name, kind)) = line.strip_prefix("\t.type\t").and_then(|rest| rest.split_once(", @")) {
                 match kind {
                     "function" => drop(self.functions.insert(name)),
@@ -158,6 +179,7 @@ impl<'a> Unit<'a> {
     fn line(&mut self, line: &'a str, rest: &[&[u8]]) -> Result<bool, AssemblyError> {
         if let Some(label) = line.strip_suffix(':').filter(|label| !label.starts_with(['\t', ' '])) {
             if is_reached(label) {
+                self.go_on();
                 self.ranges.clear();
                 self.constants.forget_all();
             }
@@ -166,10 +188,16 @@ impl<'a> Unit<'a> {
             }
             return Ok(false);
         }
-        if self.emitter.directive(line) {
+        if let Some((name, operands)) = directive(line) {
+            self.emitter.directive(name, operands);
+            self.frame.take(name, operands);
             return Ok(false);
         }
         let Some(instruction) = Instruction::of(line) else { return Ok(false) };
+        // Where processors let a jump go to only what is meant for it, that comes first.
+        if instruction.mnemonic != "endbr64" {
+            self.go_on();
+        }
         let is_replaced = match (instruction.mnemonic, instruction.target()) {
             ("call", Some(name)) => match name.strip_prefix(HOOKS) {
                 Some(hook) => self.hook(hook, false).ok_or_else(|| AssemblyError::Hook(line.trim().to_owned()))?,
@@ -191,10 +219,10 @@ impl<'a> Unit<'a> {
     }
 
     fn begin(&mut self, function: &'a str, rest: &[&[u8]]) {
-        let whole = function.split('.').next().unwrap_or(function);
-        self.function = function;
+        let stem = function.split('.').next().unwrap_or(function);
+        (self.function, self.goes_on) = (function, false);
         self.is_left_alone =
-            is_called_by_compiler(whole) || self.resolvers.contains(function) || function.starts_with("__slimline_");
+            is_called_by_compiler(stem) || self.resolvers.contains(function) || function.starts_with("__slimline_");
         let end = format!("\t.size\t{function}, ");
         let body = rest.iter().take_while(|line| !line.starts_with(end.as_bytes()));
         self.constants.begin(body.filter_map(|line| Instruction::of(std::str::from_utf8(line).ok()?)));
@@ -210,7 +238,17 @@ impl<'a> Unit<'a> {
                 if self.function.contains("._omp_fn.") {
                     self.acquire("a thread of a library's");
                 }
-                self.record(Record::of(SiteKind::Enter));
+                let goes_on = self.going_on.contains(whole(self.function));
+                match self.frame.return_address().filter(|_| goes_on && !self.is_left_alone) {
+                    Some(at) => {
+                        self.emitter.line(&format!("leaq\t{at}, %rsi"));
+                        self.record(Record { words: &["%rsi"], ..Record::of(SiteKind::EnterFrame) });
+                    }
+                    None => {
+                        self.going_on.remove(whole(self.function));
+                        self.record(Record::of(SiteKind::Enter));
+                    }
+                }
             }
             "func_exit" => self.record(Record::of(SiteKind::Leave)),
             // Of all others gcc makes calls only: functions have an end that is told.
@@ -280,6 +318,14 @@ impl<'a> Unit<'a> {
         Some(())
     }
 
+    /// Writes that the function goes on, if it does so here.
+    fn go_on(&mut self) {
+        let goes_on = std::mem::take(&mut self.goes_on) && self.going_on.contains(whole(self.function));
+        if let Some(at) = self.frame.return_address().filter(|_| goes_on) {
+            self.emitter.goes_on(&at);
+        }
+    }
+
     /// Writes what is to be told of a call, and the call. Whether it did.
     fn call(&mut self, name: &'a str, line: &str) -> bool {
         let ranges = std::mem::take(&mut self.ranges);
@@ -307,6 +353,7 @@ impl<'a> Unit<'a> {
                 self.record(Record { words: &copy, ..Record::of(SiteKind::Copy) });
             }
             "memset" | "__memset_chk" => self.record(Record { words: &fill, ..Record::of(SiteKind::Fill) }),
+            _ if may_have_left(name) => self.goes_on = true,
             _ if acquires(name) || releases(name) => {
                 if releases(name) {
                     self.acquire(name);
@@ -413,6 +460,17 @@ impl<'a> Unit<'a> {
             self.emitter.acquire(name);
         }
     }
+}
+
+/// A directive's name, without its dot, and its operands.
+fn directive(line: &str) -> Option<(&str, &str)> {
+    let directive = line.strip_prefix("\t.")?;
+    Some(directive.split_once(['\t', ' ']).unwrap_or((directive, "")))
+}
+
+/// The function that one is a part of, which gcc puts elsewhere as it hardly ever runs.
+fn whole(function: &str) -> &str {
+    function.split(".cold").next().unwrap_or(function)
 }
 
 /// Whether other code may come to a label: those that only debug and unwind information refer to have names of their own.
@@ -524,6 +582,32 @@ mod tests {
         assert!(code.iter().any(|line| line == "call\t__slimline_sigaction@PLT"));
         // A program's own assembly, and jumps, stay.
         assert_eq!(kinds(&[hook, "#APP", "\tcall malloc", "#NO_APP", "\tjmp\tmalloc@PLT"]), []);
+    }
+
+    #[test]
+    fn what_goes_on_is_told_with_the_place_of_the_return_address() {
+        let begin = ["\t.cfi_startproc", "\tsubq\t$24, %rsp", "\t.cfi_def_cfa_offset 32", "\tcall\t__tsan_func_entry"];
+        let jumps = ["\tcall\t_setjmp@PLT", "\tendbr64", ".LVL3:", "\ttestl\t%eax, %eax"];
+        let told = [(SiteKind::EnterFrame, 0), (SiteKind::GoesOn, 0)];
+        let all = [&begin[..], &jumps].concat();
+        assert_eq!(kinds(&all), told);
+        let (code, _) = around(&all);
+        let frame = "leaq\t24(%rsp), %rsi";
+        assert_eq!(code.iter().filter(|line| *line == frame).count(), 2);
+        // Behind what a jump may lead to, and before what looks at the result, which is left alone.
+        let at = |wanted: &str| code.iter().rposition(|line| line == wanted).unwrap();
+        let told = &code[at("endbr64") + 1..at("testl\t%eax, %eax")];
+        assert!(told.iter().any(|line| line == frame) && told.iter().all(|line| !line.contains("%rax")), "{told:?}");
+        // Before code that others come to, and the program's own.
+        for behind in [".L5:", "#APP"] {
+            let all = [&begin[..], &jumps[..1], &[behind]].concat();
+            let (code, _) = around(&all);
+            let last = code.iter().rposition(|line| line == behind).unwrap();
+            assert!(code.iter().rposition(|line| line == frame).is_some_and(|at| at < last), "{code:?}");
+        }
+        // Where nobody knows where the return address lies, and in what does not go on.
+        assert_eq!(kinds(&all[3..]), [(SiteKind::Enter, 0)]);
+        assert_eq!(kinds(&[&begin[..], &["\tcall\tlongjmp@PLT"]].concat()), [(SiteKind::Enter, 0)]);
     }
 
     #[test]
