@@ -417,7 +417,7 @@ mod tests {
     use slimline_trace::stream::sites::{Body, ModuleBuilder, Relative};
 
     use super::super::heap::HeapAccesses;
-    use super::super::tests::{program_of, visits_of};
+    use super::super::tests::{program_of, program_with_bodies, visits_of};
     use super::*;
     use crate::origins::{By, Part, Whose};
 
@@ -538,13 +538,10 @@ mod tests {
     /// In columns and site by site.
     #[test]
     fn accesses_tell_what_their_loops_compute_with_each() {
-        let mut builder = ModuleBuilder::new();
-        builder.segment(vec![Site::new(SiteKind::Load, 8); 2]);
-        builder.segment([Site::new(SiteKind::Store, 8), Site::new(SiteKind::Fill, 0)]);
-        builder.bodies(vec![Body { instructions: 12, sites: vec![1, 2], around: None, is_loop: true }]);
-        let module = builder.finish("a.c", "a.o", "/", "test");
-        let mut program = Program::new();
-        program.add(module.encode().0, module);
+        let segments =
+            [&[Site::new(SiteKind::Load, 8); 2], &[Site::new(SiteKind::Store, 8), Site::new(SiteKind::Fill, 0)]];
+        let loads_and_stores = Body { instructions: 12, sites: vec![1, 2], around: None, is_loop: true };
+        let program = program_with_bodies(&segments.map(|of| &of[..]), vec![loads_and_stores]);
         let run = [(0, 7, 0, vec![0x1000, 0x2000]), (0, 7, 1, vec![0x3000, 0x4000, 8])];
         let (accesses, _) = seen(&program, &run);
         let work: Vec<f64> = accesses.iter().map(|access| access.work.instructions()).collect();

@@ -255,7 +255,7 @@ impl TraceAnalysis {
 #[cfg(test)]
 pub(crate) mod tests {
     use slimline_trace::stream::decode::{Decoder, Program, Visits};
-    use slimline_trace::stream::sites::{ModuleBuilder, Site};
+    use slimline_trace::stream::sites::{Body, ModuleBuilder, Site};
 
     use super::TraceBatch;
 
@@ -268,7 +268,13 @@ pub(crate) mod tests {
 
     /// One with a module of these segments.
     pub(crate) fn program_of(segments: &[&[Site]]) -> Program {
+        program_with_bodies(segments, Vec::new())
+    }
+
+    /// The same of which it is known what these loops and functions consist of.
+    pub(crate) fn program_with_bodies(segments: &[&[Site]], bodies: Vec<Body>) -> Program {
         let mut builder = ModuleBuilder::new();
+        builder.bodies(bodies);
         for segment in segments {
             builder.segment(segment.iter().copied());
         }
