@@ -106,7 +106,7 @@ struct Unit<'a> {
     functions: HashSet<&'a str>,
     /// Those that the dynamic linker calls to choose others, before anything is relocated.
     resolvers: HashSet<&'a str>,
-    /// Those that go on after what they called may have been left without an end; without the mark of their parts.
+    /// Those that tell when they begin, and go on after what they called may have been left without an end; without the mark of their parts.
     going_on: HashSet<&'a str>,
     constants: Constants,
     frame: CallFrame,
@@ -153,14 +153,19 @@ impl<'a> Unit<'a> {
     fn find_functions(&mut self, lines: &[&'a [u8]]) {
         let mut chosen = HashSet::new();
         let mut set = Vec::new();
+        let mut hooked = HashSet::new();
         let mut function = "";
         for line in lines.iter().filter_map(|line| std::str::from_utf8(line).ok()) {
             if let Some(label) = line.strip_suffix(':').filter(|label| self.functions.contains(label)) {
                 function = label;
             } else if let Some(call) = Instruction::of(line).filter(|instruction| instruction.mnemonic == "call")
-                && call.target().is_some_and(may_have_left)
+                && let Some(called) = call.target()
             {
-                self.going_on.insert(whole(function));
+                if may_have_left(called) {
+                    self.going_on.insert(whole(function));
+                } else if called.strip_prefix(HOOKS) == Some("func_entry") {
+                    hooked.insert(function);
+                }
             }
             if let Some((name, kind)) = line.strip_prefix("\t.type\t").and_then(|rest| rest.split_once(", @")) {
                 match kind {
@@ -172,6 +177,8 @@ impl<'a> Unit<'a> {
                 set.push((name, value.trim()));
             }
         }
+        // Of what is not traced nobody has told that it began.
+        self.going_on.retain(|function| hooked.contains(function));
         self.resolvers.extend(set.into_iter().filter(|(name, _)| chosen.contains(name)).map(|(_, value)| value));
     }
 
@@ -608,6 +615,9 @@ mod tests {
         // Where nobody knows where the return address lies, and in what does not go on.
         assert_eq!(kinds(&all[3..]), [(SiteKind::Enter, 0)]);
         assert_eq!(kinds(&[&begin[..], &["\tcall\tlongjmp@PLT"]].concat()), [(SiteKind::Enter, 0)]);
+        // In what does not tell when it begins.
+        let read = ["\tcall\t__tsan_read4"];
+        assert_eq!(kinds(&[&begin[..3], &jumps, &read].concat()), [(SiteKind::Load, 4)]);
     }
 
     #[test]
