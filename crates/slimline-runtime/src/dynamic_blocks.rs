@@ -6,11 +6,11 @@
 //! keeps it: in the thread's vector of blocks, whose layout is the same in all versions of the C library, and which is made sure of.
 #![allow(unsafe_code)] // the dynamic linker's function and its vector
 
-use core::arch::asm;
 use core::sync::atomic::AtomicUsize;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use crate::kernel::Signals;
+use crate::weak::weak_address;
 use crate::{kernel, process, ring, thread};
 
 /// What the linker's function is given.
@@ -85,17 +85,7 @@ pub(crate) fn instead_of_linker(module: usize, bias: usize) -> Option<usize> {
 
 /// Asked for before any code asks here, as the place that it is read from may be told of ours.
 fn of_linker() -> usize {
-    let address: usize;
-    // SAFETY: the linker makes the entry of the global offset table, and leaves it 0 where nobody defines the symbol. It is only read.
-    unsafe {
-        asm!(
-            ".weakref slimline_tls_get_addr, __tls_get_addr",
-            "mov {}, qword ptr [rip + slimline_tls_get_addr@GOTPCREL]",
-            out(reg) address,
-            options(pure, readonly, nostack, preserves_flags)
-        );
-    }
-    address
+    weak_address!("__tls_get_addr")
 }
 
 extern "C" fn get_address(variable: &Variable) -> usize {

@@ -52,4 +52,6 @@ mod stream;
 #[cfg(feature = "archive")]
 mod thread;
 #[cfg(feature = "archive")]
+mod weak;
+#[cfg(feature = "archive")]
 mod words;

@@ -5,10 +5,11 @@
 //! may be linked without `dlsym`, which C libraries before glibc 2.34 do not have: then nobody listens.
 #![allow(unsafe_code)] // called by the program, and functions that are looked for by their names
 
-use core::arch::asm;
 use core::ffi::{CStr, c_char, c_void};
 use core::sync::atomic::AtomicUsize;
 use core::sync::atomic::Ordering::Relaxed;
+
+use crate::weak::weak_address;
 
 /// A function of the library.
 struct Mark {
@@ -42,16 +43,7 @@ impl Mark {
 
 /// `dlsym`, where the process has it.
 fn lookup() -> Option<Lookup> {
-    let address: usize;
-    // SAFETY: the linker makes the entry of the global offset table, and leaves it 0 where nobody defines the symbol. It is only read.
-    unsafe {
-        asm!(
-            ".weakref slimline_dlsym, dlsym",
-            "mov {}, qword ptr [rip + slimline_dlsym@GOTPCREL]",
-            out(reg) address,
-            options(pure, readonly, nostack, preserves_flags)
-        );
-    }
+    let address = weak_address!("dlsym");
     // SAFETY: the C library's function of that name is of this type.
     (address != 0).then(|| unsafe { core::mem::transmute::<usize, Lookup>(address) })
 }

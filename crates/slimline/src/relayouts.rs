@@ -18,7 +18,7 @@ use slimline_analyze::relayout::search::{Searched, is_worth_trying, release, set
 use slimline_analyze::relayout::ties::{Tie, ties};
 use slimline_analyze::relayout::unstructured::{tell_apart, unstructured};
 use slimline_analyze::relayout::visits::{Visiting, Visits};
-use slimline_analyze::relayout::{Taken, TimeRatio, share};
+use slimline_analyze::relayout::{Taken, TimeRatio, shares};
 use slimline_report::relayout::{Facts, LargePagesTaken, LastLevel, NodesTaken, RelayoutReport, Replayed};
 use slimline_report::simulation::AccessTrace;
 use slimline_simulate::access::{Access, Consumer};
@@ -313,10 +313,11 @@ impl<'a> Search<'a> {
         let waited = relaid.finish().finish();
         let before = self.taken_as_laid_out(&waited, MOST_REPLAYED);
         let structured = &self.structured;
+        let share = shares(&waited);
         let of_structure = |structure: u32| {
             let to_it = visits[structure as usize].accesses;
             let objects = objects_of(structured, (&self.objects, &self.origins), structure);
-            Searched::new(structure, share(&waited, structure), to_it, objects)
+            Searched::new(structure, share(structure), to_it, objects)
         };
         // An array of numbers that one thread has, or that nobody stores to, is memory of no structure.
         let is_looked_at = |structure: &u32| {
@@ -326,7 +327,7 @@ impl<'a> Search<'a> {
         let all = (0..structured.structures.len() as u32).filter(&is_looked_at);
         let all: Vec<Searched> = all.map(of_structure).collect();
         let of_structures = all.iter().map(|of| of.share).sum();
-        let unstructured = unstructured((&self.objects, structured), &waited, |structure| is_looked_at(&structure));
+        let unstructured = unstructured((&self.objects, structured), &share, |structure| is_looked_at(&structure));
         let mut searched: Vec<Searched> = all.iter().filter(|of| of.share >= LEAST_SHARE).cloned().collect();
         searched.sort_by(|a, b| b.share.total_cmp(&a.share));
         searched.truncate(MOST_STRUCTURES);

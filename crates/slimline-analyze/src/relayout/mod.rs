@@ -92,12 +92,14 @@ impl TimeRatio {
     }
 }
 
-/// Part of the time that a structure takes: of the sum of what all accesses take, work and waiting.
-pub fn share(waited: &Waited, structure: u32) -> f64 {
-    let keys = [structure_key(structure, false), structure_key(structure, true)];
-    let own: f64 = keys.iter().filter_map(|key| waited.keys.get(*key as usize)).sum();
+/// Part of the time that each structure takes: of the sum of what all accesses take, work and waiting.
+pub fn shares(waited: &Waited) -> impl Fn(u32) -> f64 + '_ {
     let whole: f64 = waited.keys.iter().sum();
-    if whole > 0.0 { own / whole } else { 0.0 }
+    move |structure| {
+        let keys = [structure_key(structure, false), structure_key(structure, true)];
+        let own: f64 = keys.iter().filter_map(|key| waited.keys.get(*key as usize)).sum();
+        if whole > 0.0 { own / whole } else { 0.0 }
+    }
 }
 
 /// Which of these is advised, by what each saves, simplest first; none where none is [`WORTH_IT`].
@@ -127,7 +129,7 @@ mod tests {
         // What the first one misses is little beside that.
         waiting.take(&[(0, 3.0), (1, 1.0)].map(access).repeat(10_000));
         let waited = waiting.finish();
-        let shares = [0, 1, 2].map(|structure| (share(&waited, structure) * 100.0).round());
+        let shares = [0, 1, 2].map(shares(&waited)).map(|share| (share * 100.0).round());
         assert_eq!(shares, [75.0, 25.0, 0.0]);
     }
 

@@ -337,20 +337,19 @@ mod tests {
         (program, Origins::new(keys, Vec::new(), names, Vec::new()))
     }
 
+    /// By key, from these places.
+    fn loads(places: Vec<u64>) -> Vec<Access> {
+        let load =
+            |(key, address)| Access { address, key, bytes: 8, thread: 0, kind: AccessKind::Load, work: Work::USUAL };
+        (0..).zip(places).map(load).collect()
+    }
+
     /// What is found where site after site is loaded from these places, step after step.
     fn found(addresses: &[(u32, &[u32], bool)], places: impl Fn(u64) -> Vec<u64>) -> FoundLoads {
         let (program, origins) = program(addresses);
         let mut walks = KeyWalks::default();
         for step in 0..50 {
-            let access = |(key, address)| Access {
-                address,
-                key,
-                bytes: 8,
-                thread: 0,
-                kind: AccessKind::Load,
-                work: Work::USUAL,
-            };
-            walks.take(&(0..).zip(places(step)).map(access).collect::<Vec<_>>());
+            walks.take(&loads(places(step)));
         }
         let sites: Vec<SiteId> = (0..4).map(SiteId).collect();
         find(&program, (&sites, &walks.finish()), &origins)
@@ -397,15 +396,7 @@ mod tests {
         let all = found(&[(1, &[0], false), (3, &[0], false)], places);
         let mut steps = Steps::new(&all.keys, &all.copies());
         for step in 0..50 {
-            let access = |(key, address)| Access {
-                address,
-                key,
-                bytes: 8,
-                thread: 0,
-                kind: AccessKind::Load,
-                work: Work::USUAL,
-            };
-            steps.take(&(0..).zip(places(step)).map(access).collect::<Vec<_>>());
+            steps.take(&loads(places(step)));
         }
         let of_key = |expected| Times { least: 0.0, expected, most: 0.0 };
         let mut of_keys = vec![Times::default(); 20];

@@ -3,9 +3,7 @@
 use std::collections::BTreeMap;
 
 use slimline_simulate::relaid::Relayout;
-use slimline_simulate::waiting::Waited;
 
-use super::share;
 use crate::full_trace::object_structures::Structured;
 use crate::full_trace::objects::Object;
 
@@ -16,7 +14,7 @@ pub struct Unstructured {
     pub origin: u32,
     /// The array that it is, by its place among structures, which it is none of.
     pub array: Option<u32>,
-    /// Part of the program's time, as [`share`] tells it.
+    /// Part of the program's time, as [`shares`](super::shares) tells it.
     pub share: f64,
     /// How many there are.
     pub objects: u64,
@@ -35,7 +33,7 @@ pub fn tell_apart(relayout: &mut Relayout, objects: &[Object], structured: &Stru
 /// Memory of no structure by what allocates it, most of the time first; with what [`tell_apart`] did. Of structures those that `is_one` of them are no memory of none.
 pub fn unstructured(
     (objects, structured): (&[Object], &Structured),
-    waited: &Waited,
+    share: impl Fn(u32) -> f64,
     is_one: impl Fn(u32) -> bool,
 ) -> Vec<Unstructured> {
     let structures = structured.structures.len() as u32;
@@ -51,7 +49,7 @@ pub fn unstructured(
             }
         };
         let found = of_number.entry(told).or_insert_with(|| {
-            let share = share(waited, told);
+            let share = share(told);
             Unstructured { origin: object.origin, array: structure, share, objects: 0, bytes: 0 }
         });
         found.objects += 1;
@@ -72,6 +70,7 @@ mod tests {
 
     use super::super::addresses::relayout;
     use super::super::candidates::tests::structure;
+    use super::super::shares;
     use super::*;
     use crate::full_trace::object_structures::{Filled, ObjectStructure};
 
@@ -102,10 +101,10 @@ mod tests {
         let mut to = Relaid::new(waiting, &relaid);
         to.take(&accesses);
         let waited = to.finish().finish();
-        let found = unstructured((&objects, &structured), &waited, |structure| structure == 0);
+        let found = unstructured((&objects, &structured), shares(&waited), |structure| structure == 0);
         let told: Vec<_> = found.iter().map(|of| (of.origin, of.array, of.objects, of.bytes)).collect();
         assert_eq!(told, [(3, None, 2, 128), (1, Some(1), 1, 64), (2, None, 1, 64)]);
-        let of_structure = share(&waited, 0);
+        let of_structure = shares(&waited)(0);
         let elsewhere = 1.0 - of_structure - found.iter().map(|of| of.share).sum::<f64>();
         assert!(elsewhere > 0.0 && elsewhere < of_structure, "{elsewhere} {found:?}");
     }

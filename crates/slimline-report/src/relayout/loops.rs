@@ -403,18 +403,20 @@ mod tests {
 
     use super::*;
 
+    /// A matrix that is gone through by columns.
+    const BY_COLUMNS: Stream = Stream {
+        start: 0,
+        inner_bytes: 128,
+        outer_bytes: 8,
+        bytes: 8,
+        kind: AccessKind::Load,
+        turn: Turn::Inner,
+        work: Work::USUAL,
+    };
+
     /// Columns of a matrix whose exchange saves half, beside a table that something else in their loops loads; or left alone for a reason.
     fn row_of(withheld: Option<Withheld>, source: LoopSource, is_in_windows: bool) -> LoopRow {
-        let matrix = Stream {
-            start: 0,
-            inner_bytes: 128,
-            outer_bytes: 8,
-            bytes: 8,
-            kind: AccessKind::Load,
-            turn: Turn::Inner,
-            work: Work::USUAL,
-        };
-        row_of_nest(&[("matrix", "a.c:3", matrix)], withheld, source, is_in_windows)
+        row_of_nest(&[("matrix", "a.c:3", BY_COLUMNS)], withheld, source, is_in_windows)
     }
 
     /// The same of these instructions by data and line, the first of which walks against the layout.
@@ -458,15 +460,7 @@ mod tests {
     fn sums_and_loops_of_their_own_are_told_as_the_replay_has_them() {
         let source = "for (int j = 0; j < m; j++) {\nx[j] = 0;\nfor (int i = 0; i < n; i++)\nx[j] += a[i][j];\ny[j] = x[j];\nz[j] =\n3;\n}\n";
         let source = LoopSource { pair: around(source, 4), ..LoopSource::default() };
-        let matrix = Stream {
-            start: 0,
-            inner_bytes: 128,
-            outer_bytes: 8,
-            bytes: 8,
-            kind: AccessKind::Load,
-            turn: Turn::Inner,
-            work: Work::USUAL,
-        };
+        let matrix = BY_COLUMNS;
         let each = Stream { start: 4096, inner_bytes: 0, kind: AccessKind::Store, ..matrix };
         let once = |start| Stream { start, turn: Turn::Outer, ..each };
         let walks = [

@@ -323,6 +323,17 @@ mod tests {
 
     use super::*;
 
+    /// A matrix that is gone through by columns.
+    const BY_COLUMNS: Stream = Stream {
+        start: 0,
+        inner_bytes: 128,
+        outer_bytes: 8,
+        bytes: 8,
+        kind: AccessKind::Load,
+        turn: Turn::Inner,
+        work: Work::USUAL,
+    };
+
     /// Four lines beside the core, 32 behind.
     fn machine() -> Machine {
         let text = r#"
@@ -339,15 +350,7 @@ mod tests {
     #[test]
     fn columns_made_rows_by_hand() {
         // Eight rows of 128 bytes by columns: 16 lines, more than the first level has, and all that the second needs.
-        let matrix = Stream {
-            start: 0,
-            inner_bytes: 128,
-            outer_bytes: 8,
-            bytes: 8,
-            kind: AccessKind::Load,
-            turn: Turn::Inner,
-            work: Work::USUAL,
-        };
+        let matrix = BY_COLUMNS;
         // One double a column, kept in the first level by being used each time.
         let sum = Stream { start: 1 << 20, inner_bytes: 0, ..matrix };
         let times = Times { inner: 8, outer: 16 };
@@ -528,15 +531,7 @@ mod tests {
     #[test]
     fn a_product_is_made_of_vectors_once_its_loops_are_exchanged() {
         // `c[j] += a[k] * b[k][j]`, the inner loop by k: c lies in a register meanwhile, and is loaded before and stored behind.
-        let load = Stream {
-            start: 0,
-            inner_bytes: 128,
-            outer_bytes: 8,
-            bytes: 8,
-            kind: AccessKind::Load,
-            turn: Turn::Inner,
-            work: Work::USUAL,
-        };
+        let load = BY_COLUMNS;
         let a = Stream { start: 4096, inner_bytes: 8, outer_bytes: 0, ..load };
         let c = Stream { start: 8192, inner_bytes: 0, outer_bytes: 8, turn: Turn::Outer, work: Work::of(40.0), ..load };
         let stored = Stream { kind: AccessKind::Store, ..c };
