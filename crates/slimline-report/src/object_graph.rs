@@ -7,10 +7,9 @@ use std::io::{self, Write};
 
 use slimline_analyze::full_trace::objects::{Object, ObjectOrigin};
 use slimline_layout::graph::Graph;
-use slimline_trace::escape::dot as escape;
+use slimline_trace::escape::{dot as escape, xml};
 
 pub use self::picture::MOST_DRAWN;
-use crate::svg::escaped;
 
 /// Colours of communities, in turn: Graphviz's scheme `set312`, by number.
 const COLOURS: u32 = 12;
@@ -98,7 +97,7 @@ impl<'a> DrawnGraph<'a> {
         }
         writeln!(out, "  <graph edgedefault=\"undirected\">")?;
         for &object in &self.drawn {
-            let mut data = BTreeMap::from([("label", escaped(&self.label(object)))]);
+            let mut data = BTreeMap::from([("label", xml(&self.label(object)))]);
             data.insert("bytes", self.objects[object as usize].bytes.to_string());
             data.extend(self.community(object).map(|community| ("community", community.to_string())));
             let data: Vec<String> =

@@ -20,7 +20,7 @@ use slimline_analyze::relayout::search::{Searched, Tried};
 use slimline_analyze::relayout::ties::Tie;
 use slimline_analyze::relayout::unstructured::Unstructured;
 use slimline_analyze::relayout::visits::{MOST_FIELDS, Visits};
-use slimline_analyze::relayout::{Taken, TimeRatio, WORTH_IT, definitions, narrower_type};
+use slimline_analyze::relayout::{Taken, TimeRatio, definitions, narrower_type};
 use slimline_attribute::tables::Language;
 use slimline_simulate::machine::Machine;
 use slimline_simulate::relaid::{Holds, MovedField, Part, StructureLayout};
@@ -35,6 +35,9 @@ pub use self::prefetches::{
 };
 use self::titles::title;
 pub use self::unstructured::UnstructuredRow;
+
+/// What a change must save to be advised: [`TimeRatio::is_worth_it`].
+pub(crate) const ENOUGH: &str = "5 % of the time, or 2 % for sure";
 use crate::full_trace::bounds;
 use crate::simulation::AccessTrace;
 use crate::view::{Affinity, NewLayout, PlacedField};
@@ -141,7 +144,7 @@ impl LargePagesRow {
             _ => (*alone, replayed.before),
         };
         Self {
-            is_advised: TimeRatio::of(&with, &without).saved() >= WORTH_IT,
+            is_advised: TimeRatio::of(&with, &without).is_worth_it(),
             alone: PredictedRow::of(alone, &replayed.before),
             with_advised: with_advised.map(|taken| PredictedRow::of(&taken, &replayed.before)),
         }
@@ -588,7 +591,7 @@ fn reason(facts: &Facts<'_>, searched: &Searched, before: &Taken) -> String {
                         )
                     }
                     None => format!(
-                        "no layout of {} saves 2 % of the time (the best, {change}: {})",
+                        "no layout of {} saves {ENOUGH} (the best, {change}: {})",
                         searched.tried.len(),
                         percent(saved)
                     ),

@@ -68,6 +68,23 @@ pub fn shell_word(word: &str) -> String {
     quoted
 }
 
+/// The text as XML has it, in elements and in quoted attributes.
+pub fn xml(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for c in plain(text).chars() {
+        match c {
+            '&' => escaped.push_str("&amp;"),
+            '<' => escaped.push_str("&lt;"),
+            '>' => escaped.push_str("&gt;"),
+            '"' => escaped.push_str("&quot;"),
+            // No characters of XML 1.0.
+            '\u{fffe}' | '\u{ffff}' => escaped.extend(c.escape_default()),
+            c => escaped.push(c),
+        }
+    }
+    escaped
+}
+
 /// The text as the inside of a quoted dot string.
 pub fn dot(text: &str) -> String {
     plain(text).replace('\\', "\\\\").replace('"', "\\\"")
@@ -90,6 +107,12 @@ mod tests {
             r"'./a b' 'it'\''s' '' -n=3"
         );
         assert_eq!(dot("say \"x\"\\"), "say \\\"x\\\"\\\\");
+    }
+
+    #[test]
+    fn xml_has_characters_of_its_own_only() {
+        assert_eq!(xml("a<b>&\u{1b}[0m \"c\""), "a&lt;b&gt;&amp;\\u{1b}[0m &quot;c&quot;");
+        assert_eq!(xml("\u{fffe}\u{ffff}\u{fffd}"), "\\u{fffe}\\u{ffff}\u{fffd}");
     }
 
     #[test]

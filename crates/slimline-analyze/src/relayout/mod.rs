@@ -25,8 +25,10 @@ use slimline_simulate::waiting::{Times, Waited};
 pub use self::code::{definitions, narrower_type};
 pub use crate::advise::definition::plain_name;
 
-/// Part of the time that a layout must save to be advised.
+/// Part of the time that a change must save to be advised, where both ends of its interval save, too.
 pub const WORTH_IT: f64 = 0.02;
+/// Part of it that it must save where one end does not: less than this predictions are off by often.
+pub const WORTH_A_RISK: f64 = 0.05;
 /// Of layouts that save nearly as much as the best the simplest is advised: so much of it must be saved.
 pub const NEARLY: f64 = 0.9;
 
@@ -90,6 +92,11 @@ impl TimeRatio {
     pub fn saved(&self) -> f64 {
         1.0 - self.expected
     }
+
+    /// Whether that is enough to advise it.
+    pub fn is_worth_it(&self) -> bool {
+        self.saved() >= if self.high < 1.0 { WORTH_IT } else { WORTH_A_RISK }
+    }
 }
 
 /// Part of the time that each structure takes: of the sum of what all accesses take, work and waiting.
@@ -102,10 +109,11 @@ pub fn shares(waited: &Waited) -> impl Fn(u32) -> f64 + '_ {
     }
 }
 
-/// Which of these is advised, by what each saves, simplest first; none where none is [`WORTH_IT`].
+/// Which of these is advised, by what each saves, simplest first; none where none is worth it.
 pub fn best(ratios: &[TimeRatio]) -> Option<usize> {
-    let most = ratios.iter().map(TimeRatio::saved).fold(0.0, f64::max);
-    (most >= WORTH_IT).then(|| ratios.iter().position(|ratio| ratio.saved() >= most * NEARLY)).flatten()
+    let worth_it = || ratios.iter().enumerate().filter(|(_, ratio)| ratio.is_worth_it());
+    let most = worth_it().map(|(_, ratio)| ratio.saved()).fold(0.0, f64::max);
+    worth_it().find(|(_, ratio)| ratio.saved() >= most * NEARLY).map(|(number, _)| number)
 }
 
 #[cfg(test)]
@@ -148,6 +156,11 @@ mod tests {
         };
         assert_eq!(best(&ratios(&[0.1, 0.46, 0.5])), Some(1));
         assert_eq!(best(&ratios(&[-0.3, 0.01])), None);
+        // Little is enough where it is sure, and then it is advised before what saves more and may cost.
+        let [unsure, sure] = [1.01, 0.99].map(|high| TimeRatio { low: 0.8, expected: 0.97, high });
+        assert_eq!(best(&[unsure]), None);
+        assert_eq!(best(&[TimeRatio { expected: 0.96, ..unsure }, sure]), Some(1));
+        assert_eq!(best(&[TimeRatio { expected: 0.95, ..unsure }]), Some(0));
         assert_eq!(best(&[]), None);
     }
 }

@@ -18,7 +18,7 @@ use slimline_simulate::relaid::structure_key;
 use slimline_simulate::waiting::Waited;
 use slimline_trace::stream::decode::{KnownAddress, Program, SiteId};
 
-use super::{Taken, TimeRatio, WORTH_IT, best};
+use super::{Taken, TimeRatio, best};
 use crate::origins::{Origin, Origins};
 
 /// Steps ahead that are tried.
@@ -225,7 +225,7 @@ impl SearchedLoad {
     /// Takes in what the program took with what is chosen alone: one that does not save enough is not advised.
     pub fn confirm(&mut self, taken: Taken, before: &Taken) {
         self.confirmed = Some(taken);
-        self.chosen = self.chosen.filter(|_| TimeRatio::of(&taken, before).saved() >= WORTH_IT);
+        self.chosen = self.chosen.filter(|_| TimeRatio::of(&taken, before).is_worth_it());
     }
 
     /// The distance that is advised.

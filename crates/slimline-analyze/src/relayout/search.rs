@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::candidates::{Candidate, Objects, Untouchable};
 use super::inlining::{Inlined, Refused};
-use super::{Taken, TimeRatio, WORTH_IT, best};
+use super::{Taken, TimeRatio, best};
 
 /// Part of the time by which a layout may be behind half of what the best one saves, and gains by other types of its fields what others do not.
 const BEHIND: f64 = 0.05;
@@ -97,7 +97,7 @@ impl Searched {
     /// Takes in what the program took with what is chosen alone: one that does not save enough is not advised.
     pub fn confirm(&mut self, taken: Taken, before: &Taken) {
         self.confirmed = Some(taken);
-        self.chosen = self.chosen.filter(|_| TimeRatio::of(&taken, before).saved() >= WORTH_IT);
+        self.chosen = self.chosen.filter(|_| TimeRatio::of(&taken, before).is_worth_it());
     }
 
     /// The layout that is advised.

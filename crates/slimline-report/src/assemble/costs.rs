@@ -6,13 +6,14 @@ use std::ops::Range;
 use slimline_analyze::cost_paths::{Cost, CostPlace, PathCosts};
 use slimline_analyze::fields::Divided;
 use slimline_analyze::findings::{Findings, GroupFindings};
-use slimline_analyze::origins::{Data, Origins};
+use slimline_analyze::origins::{Data, DataKind, Origins};
 use slimline_attribute::tables::{Frame, Tables};
 use slimline_trace::access::{CallPathId, GroupId, SiteId};
 use slimline_trace::session::SessionInfo;
 
 use crate::export::{
     CodeFrame, CostRow, CostTable, CostUnit, Counts, DataField, DataGroup, DataPath, Run, ThreadName, TimedRow,
+    UNKNOWN_CODE,
 };
 use crate::numbered::Numbered;
 use crate::simulation::AccessTrace;
@@ -174,7 +175,7 @@ impl<'a> FromSession<'a> {
         let own = self.tables.site(site).frames.iter().rev().map(code_frame);
         stack.extend(own.map(|frame| self.frames.number(frame)));
         if stack.is_empty() {
-            stack.push(self.frames.number(CodeFrame { function: "(unknown code)".to_owned(), ..CodeFrame::default() }));
+            stack.push(self.frames.number(CodeFrame { function: UNKNOWN_CODE.to_owned(), ..CodeFrame::default() }));
         }
         let number = self.stacks.number(stack);
         self.known_stacks.insert((path, site), number);
@@ -257,13 +258,15 @@ pub fn traced_costs(trace: &AccessTrace, origins: &Origins, by_key: &[Counts], p
             None => (None, 0),
         };
         let function = match origins.name(of.function) {
-            "" => "(unknown code)",
+            "" => UNKNOWN_CODE,
             function => function,
         };
         let frame = frames.number(CodeFrame { function: function.to_owned(), module: String::new(), file, line });
         let stack = stacks.number(vec![frame]);
-        let group = groups.number((of.data, of.variable));
         let row = &origins.data()[of.data as usize];
+        // What has a name, or was allocated, is one, whichever variable it is accessed by.
+        let is_one = !row.name.is_empty() || row.kind == DataKind::Heap;
+        let group = groups.number((of.data, if is_one { 0 } else { of.variable }));
         let field = (of.field != 0)
             .then(|| DataField { name: member(origins.name(of.field), row).to_owned(), type_name: None });
         let data = data.number((group, field));
@@ -318,7 +321,7 @@ fn traced_group(data: &Data, variable: &str) -> DataGroup {
         ("", "", name) | ("", name, _) | (name, ..) => name.to_owned(),
     };
     let is_placed = !at.file.is_empty() || !at.function.is_empty();
-    let is_heap = data.kind == slimline_analyze::origins::DataKind::Heap;
+    let is_heap = data.kind == DataKind::Heap;
     DataGroup {
         name,
         kind: data.kind.name().to_owned(),

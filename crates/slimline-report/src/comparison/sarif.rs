@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use slimline_analyze::comparison::gate::Regression;
 
 use super::{Check, rule_id, rule_words, title, type_of};
-use crate::export::sarif::{log, physical, rule};
+use crate::export::sarif::{location, log, message, rule};
 use crate::view::Position;
 
 /// The log; `directory` is what relative files are below.
@@ -25,17 +25,15 @@ pub fn sarif(check: &Check<'_>, directory: &str) -> String {
             Regression::Share(row) => title(&row.key, row.field.as_deref()),
             Regression::Misses(row) => row.key.as_ref().map_or_else(|| row.cache.clone(), |key| title(key, None)),
         };
-        let mut location = json!({ "logicalLocations": [{ "name": name, "kind": "type" }] });
-        if let Some((file, line)) = change.and_then(|change| change.place.clone()) {
-            location["physicalLocation"] = physical(&Position { file, line }, directory);
-        }
+        let place = change.and_then(|change| change.place.clone()).map(|(file, line)| Position { file, line });
+        let location = location(place.as_ref(), &check.comparison.new, &name, directory);
         let id = rule_id(regression.rule());
         json!({
             "ruleId": id,
             "ruleIndex": rules.iter().position(|rule| *rule == regression.rule()),
             "kind": "fail",
             "level": "error",
-            "message": { "text": check.message(regression) },
+            "message": message(&check.message(regression)),
             "locations": [location],
             "partialFingerprints": { "slimlineCheck/v1": format!("{id} {name}") },
         })

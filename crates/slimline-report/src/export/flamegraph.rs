@@ -5,7 +5,7 @@
 
 use std::fmt::{self, Write};
 
-use slimline_trace::escape::command_line;
+use slimline_trace::escape::{command_line, xml};
 
 use super::tree::{self, Layer, Node};
 use super::{CostTable, CostUnit, one_line};
@@ -53,7 +53,7 @@ pub fn write(out: &mut impl Write, table: &CostTable) -> fmt::Result {
         writeln!(out, "<rect x=\"{x}\" y=\"14\" width=\"12\" height=\"12\" fill=\"{colour}\"/>")?;
         svg::text(out, x + 16, 25, "", label)?;
     }
-    writeln!(out, "<desc>{}</desc>", svg::escaped(&run.remarks.join("; ")))?;
+    writeln!(out, "<desc>{}</desc>", xml(&run.remarks.join("; ")))?;
     let mut picture = Picture { out, total: root.cost, unit: run.unit, bottom: height - MARGIN - ROW, left_out: 0 };
     picture.frame(("all", &root), 0, 0)?;
     let left_out = picture.left_out;
@@ -87,26 +87,26 @@ impl<W: Write> Picture<'_, W> {
         }
         let y = self.bottom - depth * ROW;
         let colour = match node.layer {
-            _ if is_unknown(name) => UNKNOWN,
+            _ if node.is_unknown => UNKNOWN,
             Layer::Code => CODE,
             Layer::Group => GROUP,
             Layer::Field => FIELD,
         };
         let name = one_line(name);
-        let attribute = svg::escaped(&name).replace('"', "&quot;");
+        let attribute = xml(&name);
         writeln!(
             self.out,
             "<g class=\"frame\" tabindex=\"0\" data-from=\"{from:.9}\" data-size=\"{size:.9}\" data-depth=\"{depth}\" data-name=\"{attribute}\">\
              <title>{}: {} ({})</title>\
              <rect x=\"{x:.2}\" y=\"{y}\" width=\"{width:.2}\" height=\"{}\" fill=\"{colour}\"/>\
              <text x=\"{:.2}\" y=\"{}\" font-size=\"12\">{}</text></g>",
-            svg::escaped(&name),
+            xml(&name),
             self.cost(node.cost),
             percent(size),
             ROW - 1,
             x + 3.0,
             y + 13,
-            svg::escaped(&fitting(&name, width)),
+            xml(&fitting(&name, width)),
         )?;
         let mut before = before;
         for ((_, name), below) in &node.below {
@@ -119,10 +119,6 @@ impl<W: Write> Picture<'_, W> {
     fn cost(&self, cost: u64) -> String {
         if self.unit.is_time() { duration(cost) } else { format!("{} {}", count(cost), self.unit.noun()) }
     }
-}
-
-fn is_unknown(name: &str) -> bool {
-    name.trim_end_matches(']').ends_with("unattributed") || name.starts_with('(')
 }
 
 /// What of a name fits into so many pixels.

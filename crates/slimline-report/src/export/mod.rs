@@ -102,6 +102,11 @@ impl CostUnit {
     }
 }
 
+/// What stands for callers that are not known.
+const UNKNOWN_CALLERS: &str = "(unknown callers)";
+/// What stands for a function that is not known.
+pub(crate) const UNKNOWN_CODE: &str = "(unknown code)";
+
 /// A function on a stack.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct CodeFrame {
@@ -118,7 +123,12 @@ pub struct CodeFrame {
 impl CodeFrame {
     /// What stands for callers that are not known.
     pub(crate) fn unknown_callers() -> Self {
-        Self { function: "(unknown callers)".to_owned(), ..Self::default() }
+        Self { function: UNKNOWN_CALLERS.to_owned(), ..Self::default() }
+    }
+
+    /// Whether it stands for code that is not known.
+    pub fn is_unknown(&self) -> bool {
+        self.module.is_empty() && [UNKNOWN_CALLERS, UNKNOWN_CODE].contains(&&*self.function)
     }
 }
 
@@ -272,4 +282,16 @@ fn field_label(group: &DataGroup, field: &DataField) -> String {
 /// Text on one line, as formats of lines need it.
 fn one_line(text: &str) -> String {
     plain(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn code_in_a_namespace_without_a_name_is_known() {
+        let frame = |function: &str| CodeFrame { function: function.to_owned(), ..CodeFrame::default() };
+        assert!(CodeFrame::unknown_callers().is_unknown() && frame(UNKNOWN_CODE).is_unknown());
+        assert!(!frame("(anonymous namespace)::drift(body*)").is_unknown());
+    }
 }

@@ -37,7 +37,27 @@ pub fn json(report: &Report, directory: &str) -> String {
 
 /// A rule of a log.
 pub(crate) fn rule(id: &str, name: &str, text: &str) -> Value {
-    json!({ "id": id, "name": name, "shortDescription": { "text": text } })
+    json!({ "id": id, "name": name, "shortDescription": message(text) })
+}
+
+/// A message. Braces are doubled, as single ones stand for arguments (§3.11.5).
+pub(crate) fn message(text: &str) -> Value {
+    json!({ "text": literal(text) })
+}
+
+fn literal(text: &str) -> String {
+    text.replace('{', "{{").replace('}', "}}")
+}
+
+/// Where a result is: at a place in the sources, else in a file that it is about, as code review (GitHub's above all) takes no log with a
+/// result that has no file.
+pub(crate) fn location(at: Option<&Position>, of: &str, name: &str, directory: &str) -> Value {
+    let file = Some(of.trim_start_matches("./")).filter(|of| !of.is_empty());
+    let mut location = json!({ "logicalLocations": [{ "name": name, "kind": "type" }] });
+    if let Some(at) = at.cloned().or_else(|| Some(Position { file: file?.to_owned(), line: 0 })) {
+        location["physicalLocation"] = physical(&at, directory);
+    }
+    location
 }
 
 /// A log of one run with these rules and results, as JSON; relative files are below `directory`.
@@ -78,17 +98,14 @@ fn result(advice: &Advice, report: &Report, directory: &str) -> Value {
     let mut text = advice.title.clone();
     let sentences = [gain(advice, report), (!advice.why.is_empty()).then(|| advice.why.clone())];
     sentences.into_iter().flatten().for_each(|sentence| text += &format!(". {sentence}"));
-    let mut message = json!({ "text": text });
+    let mut message = message(&text);
     if !advice.code.is_empty() {
-        message["markdown"] = json!(format!("{text}\n\n```\n{}\n```", advice.code.trim_end()));
+        message["markdown"] = json!(literal(&format!("{text}\n\n```\n{}\n```", advice.code.trim_end())));
     }
     let place = advice.declared_at.clone().or_else(|| group.and_then(allocated_at));
-    let mut location = Map::new();
-    if let Some(at) = &place {
-        location.insert("physicalLocation".to_owned(), physical(at, directory));
-    }
+    let program = report.session.command.first().map_or("", String::as_str);
     let name = group.map(name).unwrap_or_default();
-    location.insert("logicalLocations".to_owned(), json!([{ "name": name, "kind": "type" }]));
+    let location = location(place.as_ref(), program, &name, directory);
     let related: Vec<Value> = advice
         .touched_lines
         .iter()
@@ -97,7 +114,7 @@ fn result(advice: &Advice, report: &Report, directory: &str) -> Value {
         .map(|(at, id)| {
             json!({
                 "id": id,
-                "message": { "text": "touches what moves" },
+                "message": self::message("touches what moves"),
                 "physicalLocation": physical(&at, directory),
             })
         })
@@ -155,7 +172,7 @@ fn position(text: &str) -> Option<Position> {
 }
 
 /// A place in the source, relative to `directory` where it is below that.
-pub(crate) fn physical(at: &Position, directory: &str) -> Value {
+fn physical(at: &Position, directory: &str) -> Value {
     let below =
         at.file.strip_prefix(directory).and_then(|rest| rest.strip_prefix('/')).filter(|_| !directory.is_empty());
     let artifact = match below {

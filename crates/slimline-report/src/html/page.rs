@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Display, Write};
 
-use crate::svg;
+use slimline_trace::escape::xml;
 
 const STYLE: &str = include_str!("page.css");
 /// Of pages of [parts](Part).
@@ -18,7 +18,7 @@ pub(super) struct Escaped<'a>(pub(super) &'a str);
 
 impl Display for Escaped<'_> {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str(&svg::escaped(self.0).replace('"', "&quot;").replace('\'', "&#39;"))
+        out.write_str(&xml(self.0).replace('\'', "&#39;"))
     }
 }
 

@@ -5,9 +5,10 @@ use std::fmt::{self, Write};
 
 use slimline_layout::drawing::positions;
 use slimline_layout::graph::Graph;
+use slimline_trace::escape::xml;
 
 use super::DrawnGraph;
-use crate::svg::{begin, escaped, text};
+use crate::svg::{begin, text};
 
 /// Objects of a picture at most: positions take time by the square of their number.
 pub const MOST_DRAWN: usize = 1000;
@@ -64,7 +65,7 @@ impl DrawnGraph<'_> {
             let community = self.community(object);
             let colour = community.map_or("white", |community| COLOURS[(community % super::COLOURS) as usize]);
             let of = community.map_or_else(String::new, |community| format!(", community {community}"));
-            let label = escaped(&self.label(object));
+            let label = xml(&self.label(object));
             writeln!(
                 out,
                 "<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"6\" fill=\"{colour}\"><title>{label}{of}</title></circle>"

@@ -4,15 +4,15 @@ use std::collections::BTreeSet;
 
 use serde::Serialize;
 use slimline_analyze::origins::Origins;
+use slimline_analyze::relayout::Taken;
 use slimline_analyze::relayout::loops::source::{Bound, LoopPair};
 use slimline_analyze::relayout::loops::{
     Dependence, FoundNests, JudgedLoops, MeasuredNest, Nest, NestStream, TriedOrder, Withheld,
 };
-use slimline_analyze::relayout::{Taken, WORTH_IT};
 use slimline_simulate::access::AccessKind;
 use slimline_simulate::locality::exchange::{Order, Turn, turn_elsewhere};
 
-use super::{AdvisedCode, PredictedRow};
+use super::{AdvisedCode, ENOUGH, PredictedRow};
 use crate::full_trace::known;
 use crate::simulation::file_and_line;
 
@@ -346,12 +346,7 @@ impl LoopFacts<'_> {
                 )
             }
             (None, Some((order, saved))) => {
-                format!(
-                    "no order of {} saves {} % of the time (the best, {order}: {})",
-                    judged.tried.len(),
-                    100.0 * WORTH_IT,
-                    percent(*saved)
-                )
+                format!("no order of {} saves {ENOUGH} (the best, {order}: {})", judged.tried.len(), percent(*saved))
             }
             (None, None) => "they have no other order".to_owned(),
         }

@@ -9,7 +9,7 @@ use slimline_analyze::relayout::prefetching::{FoundLoads, MeasuredLoads, Searche
 use slimline_analyze::relayout::{Taken, TimeRatio};
 
 use super::loops::data_of;
-use super::{AdvisedCode, PredictedRow};
+use super::{AdvisedCode, ENOUGH, PredictedRow};
 use crate::full_trace::known;
 use crate::simulation::file_and_line;
 
@@ -263,7 +263,7 @@ fn reason(of: &SearchedLoad, before: &Taken) -> String {
             )
         }
         (_, Some((distance, ratio))) => {
-            format!("no distance saves 2 % of the time (the best, {distance} steps: {})", percent(ratio.saved()))
+            format!("no distance saves {ENOUGH} (the best, {distance} steps: {})", percent(ratio.saved()))
         }
         (_, None) => "nothing was tried".to_owned(),
     }

@@ -16,8 +16,8 @@ use super::simulation::access_trace;
 use super::table::{Column, Rows};
 use super::{STRONG, fold, heading};
 use crate::relayout::{
-    AdvisedCode, AdvisedRow, LargePagesRow, LastLevel, LoopRow, PatchReport, PredictedRow, PrefetchRow, RelayoutReport,
-    StructureRow, TriedRow,
+    AdvisedCode, AdvisedRow, ENOUGH, LargePagesRow, LastLevel, LoopRow, PatchReport, PredictedRow, PrefetchRow,
+    RelayoutReport, StructureRow, TriedRow,
 };
 use crate::source::seen_from;
 
@@ -146,7 +146,7 @@ const LARGE_PAGES_BY: &str = "Of glibc 2.35 and newer malloc takes them by itsel
 pub(crate) fn large_pages(report: &RelayoutReport, pages: &LargePagesRow) -> Vec<String> {
     if !pages.is_advised {
         let beside = if pages.with_advised.is_some() { " more than the advice does" } else { "" };
-        return vec![format!("Pages of 2 MiB do not gain 2 %{beside}.")];
+        return vec![format!("Pages of 2 MiB do not gain {ENOUGH}{beside}.")];
     }
     let mut said = format!("Put memory on pages of 2 MiB. Predicted: {}", run_time(&pages.alone));
     if let Some(with) = pages.with_advised {
@@ -535,7 +535,10 @@ pub(crate) mod tests {
         assert!(said.starts_with("  Put memory on pages of 2 MiB. Predicted: −20.0 % run time"), "{said}");
         assert!(said.contains("with the advice −50.0 %") && said.contains("glibc.malloc.hugetlb=1"), "{said}");
         let none = of(false, None);
-        assert!(none.contains("Pages of 2 MiB do not gain 2 %.") && !none.contains("madvise"), "{none}");
+        assert!(
+            none.contains("Pages of 2 MiB do not gain 5 % of the time, or 2 % for sure.") && !none.contains("madvise"),
+            "{none}"
+        );
     }
 
     #[test]

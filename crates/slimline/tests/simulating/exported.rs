@@ -12,9 +12,9 @@ use super::traced::{counters, failed, json, slimline, traced};
 const NODES: &str = r#"
 #include <stdlib.h>
 struct node { long key; long value; };
-__attribute__((noinline)) static long sum(struct node *nodes) {
+__attribute__((noinline)) static long sum(struct node *first) {
     long sum = 0;
-    for (int i = 0; i < 300; i++) sum += nodes[i].key;
+    for (int i = 0; i < 300; i++) sum += first[i].key;
     return sum;
 }
 int main(void) {

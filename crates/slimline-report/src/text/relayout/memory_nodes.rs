@@ -8,7 +8,7 @@ use super::super::advice::gain;
 use super::super::number::{count, percent, plural, plural_of};
 use super::super::simulation::data_name;
 use super::run_time;
-use crate::relayout::{MemoryNodesRow, NodesAdvice, NodesDataRow};
+use crate::relayout::{ENOUGH, MemoryNodesRow, NodesAdvice, NodesDataRow};
 use crate::source::seen_from;
 
 /// What to do, what it gains, and which data it is for; files are seen from `here`.
@@ -38,7 +38,7 @@ pub(crate) fn lines(nodes: &MemoryNodesRow, here: &Path) -> Vec<String> {
             return vec![
                 as_it_is,
                 format!(
-                    "Neither pages spread over all nodes ({interleaved} run time) nor near to who uses them ({used}) gain 2 %."
+                    "Neither pages spread over all nodes ({interleaved} run time) nor near to who uses them ({used}) gain {ENOUGH}."
                 ),
             ];
         }

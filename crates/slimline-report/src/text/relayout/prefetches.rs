@@ -63,7 +63,7 @@ pub(crate) mod tests {
     use super::super::relayout;
     use super::super::tests::{predicted_row, two_structures};
     use super::*;
-    use crate::relayout::{AdvisedCode, PrefetchesReport, RelayoutReport};
+    use crate::relayout::{AdvisedCode, ENOUGH, PrefetchesReport, RelayoutReport};
 
     /// One that is asked for, one that is left alone, and a chase, beside structures.
     pub(crate) fn two_loads() -> RelayoutReport {
@@ -90,7 +90,7 @@ pub(crate) mod tests {
             loads: 1_048_576,
             mean_trip_count: None,
             crosses_ends: false,
-            reason: advice.is_none().then(|| "no distance saves 2 % of the time".to_owned()),
+            reason: advice.is_none().then(|| format!("no distance saves {ENOUGH}")),
             advice,
             tried: tried.to_vec(),
         };
@@ -116,7 +116,7 @@ pub(crate) mod tests {
         let rows: Vec<Vec<&str>> = advice.lines().rev().take(2).map(|row| row.split_whitespace().collect()).collect();
         assert_eq!(rows, [vec!["8", "steps", "*", "−50.0", "%"], vec!["4", "steps", "−10.0", "%"]]);
         let rest = words(rest);
-        assert!(rest.contains("Loads of moons at sky.c:31 (25.0 % of the time): no distance saves 2 %"), "{rest}");
+        assert!(rest.contains("Loads of moons at sky.c:31 (25.0 % of the time): no distance saves 5 %"), "{rest}");
         assert!(rest.contains("Chase through node at sky.c:40 (12.5 % of the time): each address comes"), "{rest}");
         assert!(told.lines().all(|line| line.chars().count() <= 100), "{told}");
     }
