@@ -1,7 +1,9 @@
-//! SARIF 2.1.0 (OASIS): the advice of a session as results for code review and editors.
+//! SARIF 2.1.0 (OASIS): advice as results for code review and editors, of a session or [of a trace](of_trace).
 //!
 //! A result is at the definition of its structure, or else where the data is allocated; lines that touch what moves are related
 //! locations. Files below the directory in which the program was started are relative to it (`SRCROOT`), others are absolute.
+
+pub mod of_trace;
 
 use serde_json::{Map, Value, json};
 
@@ -9,13 +11,24 @@ use super::PROGRAM;
 use crate::text::how_sampled;
 use crate::view::{Advice, Group, Position, Report};
 
-/// The rules: id, as in [`Advice::kind`], name, what it is about.
-const RULES: [(&str, &str, &str); 6] = [
+/// The rules: id, as in [`Advice::kind`] and [`TriedRow::change`](crate::relayout::TriedRow::change), name, what it is about.
+const RULES: [(&str, &str, &str); 17] = [
     ("split", "SplitStructure", "Fields that are used apart are better in structures of their own."),
     ("hot_cold_split", "SplitColdFields", "Fields that are hardly used are better out of the way of the others."),
     ("reorder", "ReorderFields", "Fields in another order touch fewer cache lines."),
+    ("align", "AlignElements", "Elements that lie across cache lines need more of them."),
+    ("pool", "PoolNodes", "Nodes that lie side by side need fewer cache lines."),
+    ("merge", "MergeArrays", "Arrays that are used together are better one array of structures."),
+    ("inline", "HoldByValue", "What a single pointer leads to is better in the pointer's place."),
+    ("shrink", "NarrowFields", "Values fit into narrower types."),
+    ("bit_fields", "PackFields", "Truths and small numbers fit into bits."),
+    ("indexes", "IndexNodes", "Indexes need less room than pointers."),
+    ("array_of_each", "ArrayOfEachField", "Fields are better in an array each."),
+    ("blocks", "BlocksOfElements", "Fields of several elements are better side by side."),
     ("interchange", "InterchangeLoops", "Loops in another order walk through memory in its own."),
-    ("leave_alone", "LeaveAlone", "The layout fits how it is used."),
+    ("tile", "TileLoops", "Loops in tiles use lines again while a cache has them."),
+    ("prefetch", "Prefetch", "Loads by an index can be asked for ahead of time."),
+    ("leave_alone", "LeaveAlone", "What is tried or known of it saves too little."),
     ("not_judged", "NotJudged", "Several threads use the data at once: what another layout costs is not known."),
 ];
 
@@ -25,14 +38,19 @@ const ROOT: &str = "SRCROOT";
 /// The log, as JSON; the program was started in `directory`.
 pub fn json(report: &Report, directory: &str) -> String {
     let session = &report.session;
-    let results: Vec<Value> = report.advice.iter().map(|advice| result(advice, report, directory)).collect();
-    let rules: Vec<Value> = RULES.iter().map(|&(id, name, text)| rule(id, name, text)).collect();
+    let program = session.command.first().map_or("", String::as_str);
+    let results: Vec<Value> =
+        report.advice.iter().map(|advice| told(advice, report).result(program, directory)).collect();
     let properties = json!({
         "command": session.command,
         "samples": format!("{} samples: {}", session.collector, how_sampled(session)),
         "notes": session.notes,
     });
-    log(&rules, &results, directory, &properties)
+    log(&rules(), &results, directory, &properties)
+}
+
+fn rules() -> Vec<Value> {
+    RULES.iter().map(|&(id, name, text)| rule(id, name, text)).collect()
 }
 
 /// A rule of a log.
@@ -87,7 +105,24 @@ pub(crate) fn log(rules: &[Value], results: &[Value], directory: &str, propertie
     slimline_trace::escape::json(&text) + "\n"
 }
 
-fn result(advice: &Advice, report: &Report, directory: &str) -> Value {
+/// What a result says.
+struct Told {
+    /// Which of [`RULES`].
+    rule: String,
+    kind: &'static str,
+    level: &'static str,
+    text: String,
+    /// What to write; empty where nothing is.
+    code: String,
+    place: Option<Position>,
+    /// What it is about.
+    name: String,
+    /// Lines that touch what moves.
+    touched: Vec<Position>,
+    properties: Value,
+}
+
+fn told(advice: &Advice, report: &Report) -> Told {
     let group = report.groups.iter().find(|group| group.id == advice.group);
     let (kind, level) = match (advice.kind.as_str(), advice.confidence.as_str()) {
         ("leave_alone", _) => ("pass", "none"),
@@ -98,38 +133,16 @@ fn result(advice: &Advice, report: &Report, directory: &str) -> Value {
     let mut text = advice.title.clone();
     let sentences = [gain(advice, report), (!advice.why.is_empty()).then(|| advice.why.clone())];
     sentences.into_iter().flatten().for_each(|sentence| text += &format!(". {sentence}"));
-    let mut message = message(&text);
-    if !advice.code.is_empty() {
-        message["markdown"] = json!(literal(&format!("{text}\n\n```\n{}\n```", advice.code.trim_end())));
-    }
-    let place = advice.declared_at.clone().or_else(|| group.and_then(allocated_at));
-    let program = report.session.command.first().map_or("", String::as_str);
-    let name = group.map(name).unwrap_or_default();
-    let location = location(place.as_ref(), program, &name, directory);
-    let related: Vec<Value> = advice
-        .touched_lines
-        .iter()
-        .filter_map(|line| position(line))
-        .zip(1..)
-        .map(|(at, id)| {
-            json!({
-                "id": id,
-                "message": self::message("touches what moves"),
-                "physicalLocation": physical(&at, directory),
-            })
-        })
-        .collect();
-    json!({
-        "ruleId": advice.kind,
-        "ruleIndex": RULES.iter().position(|rule| rule.0 == advice.kind).map_or(-1, |at| at as i64),
-        "kind": kind,
-        "level": level,
-        "message": message,
-        "locations": [location],
-        "relatedLocations": related,
-        // The same advice of another run, wherever its lines went.
-        "partialFingerprints": { "slimlineAdvice/v1": format!("{} {name}", advice.kind) },
-        "properties": {
+    Told {
+        rule: advice.kind.clone(),
+        kind,
+        level,
+        text,
+        code: advice.code.clone(),
+        place: advice.declared_at.clone().or_else(|| group.and_then(allocated_at)),
+        name: group.map(name).unwrap_or_default(),
+        touched: advice.touched_lines.iter().filter_map(|line| position(line)).collect(),
+        properties: json!({
             "group": group.map(|group| &group.name),
             "share": group.map(|group| group.share),
             "shareOf": report.session.weight.noun(),
@@ -137,8 +150,37 @@ fn result(advice: &Advice, report: &Report, directory: &str) -> Value {
             "confidence": advice.confidence,
             "predicted": advice.predicted,
             "code": advice.code,
-        },
-    })
+        }),
+    }
+}
+
+impl Told {
+    fn result(&self, program: &str, directory: &str) -> Value {
+        let Self { rule, text, name, .. } = self;
+        let mut message = message(text);
+        if !self.code.is_empty() {
+            message["markdown"] = json!(literal(&format!("{text}\n\n```\n{}\n```", self.code.trim_end())));
+        }
+        let touches = |(at, id): (&Position, i32)| {
+            json!({
+                "id": id,
+                "message": self::message("touches what moves"),
+                "physicalLocation": physical(at, directory),
+            })
+        };
+        json!({
+            "ruleId": rule,
+            "ruleIndex": RULES.iter().position(|(id, ..)| id == rule).map_or(-1, |at| at as i64),
+            "kind": self.kind,
+            "level": self.level,
+            "message": message,
+            "locations": [location(self.place.as_ref(), program, name, directory)],
+            "relatedLocations": self.touched.iter().zip(1..).map(touches).collect::<Vec<Value>>(),
+            // The same advice of another run, wherever its lines went.
+            "partialFingerprints": { "slimlineAdvice/v1": format!("{rule} {name}") },
+            "properties": self.properties,
+        })
+    }
 }
 
 /// What it would gain, in a sentence.

@@ -348,7 +348,7 @@ fn predicted(row: &PredictedRow, is_all: bool) -> String {
 }
 
 /// What is gained, with both ends.
-fn run_time(of: &PredictedRow) -> String {
+pub(crate) fn run_time(of: &PredictedRow) -> String {
     let [expected, low, high] = [of.time_ratio, of.time_ratio_low, of.time_ratio_high].map(|ratio| gain(ratio - 1.0));
     format!("{expected} run time ({low} to {high})")
 }

@@ -15,13 +15,14 @@ use clap::{Args, ValueEnum};
         slimline export --to firefox -o run.json            for profiler.firefox.com\n  \
         slimline export --to dhat -o dhat.out.json          for Valgrind's dh_view.html\n  \
         slimline export --to sarif -o advice.sarif          for code review\n  \
+        slimline export run.trace --to sarif --machine measured -o advice.sarif\n  \
         slimline export --to dot | dot -Tsvg > fields.svg\n  \
         slimline export run.trace --to callgrind -o callgrind.out\n  \
         slimline export run.trace --to parquet -o run.tables\n  \
         duckdb -c \"select field, count(*) from 'run.tables/accesses-*.parquet' join\n              \
         'run.tables/keys.parquet' using (key) group by field order by 2 desc\"\n\n\
         Costs of a session are what its samples weigh, those of a trace its accesses; sums are those of \
-        `slimline report`, with what belongs to no known data as such. dot, firefox and sarif are of sessions. \
+        `slimline report`, with what belongs to no known data as such. dot and firefox are of sessions. \
         Parquet is of a trace (slimline trace -o): accesses-*.parquet, in their order, each with a key, \
         and keys.parquet, what each key is of: data, field, function, line, thread. A session of samples \
         is Parquet as it is. docs/exports.md shows each.")]
@@ -38,6 +39,9 @@ pub(crate) struct Export {
     /// Tell blocks of the heap apart by the functions that called for them (traces)
     #[arg(long)]
     pub(crate) callers: bool,
+    /// Through which a trace is replayed for --to sarif, as `advise` does (docs/machines.md) [default: host]
+    #[arg(long, value_name = "NAME|FILE")]
+    pub(crate) machine: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

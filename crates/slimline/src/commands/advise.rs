@@ -2,10 +2,11 @@
 
 use std::env;
 use std::io::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
 use slimline_report::html::Finding;
+use slimline_report::relayout::RelayoutReport;
 use slimline_report::text;
 use slimline_trace::stream::recording::is_recording;
 
@@ -23,12 +24,10 @@ pub(crate) fn run(options: &cli::Advise) -> anyhow::Result<u8> {
         if options.verbose {
             bail!("--verbose goes with a session (of `slimline record`): {} is a trace", directory.display());
         }
-        let name = options.machine.as_deref().unwrap_or("host");
-        let machine = simulated_machine(name)?.with_usual_tlbs();
         let compiled = options.patch.as_ref().map(|_| Compiled::of(directory, options.compile_commands.as_deref()));
         let compiled = compiled.transpose()?;
         let is_tried: IsTried = if options.patch.is_some() { can_be_patched } else { |_, _| true };
-        let mut report = relayouts::search(directory, (&machine, name), is_tried)?;
+        let mut report = advice_of_trace(directory, options.machine.as_deref(), is_tried)?;
         if let Some((path, compiled)) = options.patch.as_ref().zip(compiled) {
             let Patched { diff, report: mut made } = patch_of(compiled, &report)?;
             // Also where nothing is patched: an older one that is there would be taken for this.
@@ -73,6 +72,17 @@ pub(crate) fn run(options: &cli::Advise) -> anyhow::Result<u8> {
         |out| text::advise(out, &report, options.verbose),
     )?;
     Ok(0)
+}
+
+/// What comes out of a trace, replayed through the machine of this name.
+pub(super) fn advice_of_trace(
+    directory: &Path,
+    machine: Option<&str>,
+    is_tried: IsTried,
+) -> anyhow::Result<RelayoutReport> {
+    let name = machine.unwrap_or("host");
+    let machine = simulated_machine(name)?.with_usual_tlbs();
+    relayouts::search(directory, (&machine, name), is_tried)
 }
 
 impl cli::Advise {

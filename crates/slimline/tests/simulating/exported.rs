@@ -134,8 +134,24 @@ fn accesses_are_costs_for_other_tools() {
     assert_eq!(file["te"], loads + stores);
     let said = failed(directory.path(), &["export", "run.trace", "--to", "firefox"]);
     assert!(said.contains("accesses of a trace have no times"), "{said}");
-    for to in ["dot", "sarif"] {
-        let said = failed(directory.path(), &["export", "run.trace", "--to", to]);
-        assert!(said.contains("is a full trace, not a session of samples"), "{said}");
-    }
+    let said = failed(directory.path(), &["export", "run.trace", "--to", "dot"]);
+    assert!(said.contains("is a full trace, not a session of samples"), "{said}");
+}
+
+/// What is advised of a trace is for code review, too: at a line of a file, by a rule that the log has.
+#[test]
+fn advice_of_a_trace_is_sarif() {
+    let directory = traced(NODES);
+    let sarif = ["export", "run.trace", "--to", "sarif", "--machine", "pena-sp"];
+    let log: Value = serde_json::from_str(&slimline(directory.path(), &sarif)).unwrap();
+    let run = &log["runs"][0];
+    let result = &run["results"][0];
+    let rule = &run["tool"]["driver"]["rules"][result["ruleIndex"].as_u64().unwrap() as usize];
+    assert_eq!(rule["id"], result["ruleId"], "{result}");
+    assert_eq!(result["locations"][0]["logicalLocations"][0]["name"], "node", "{result}");
+    let place = &result["locations"][0]["physicalLocation"];
+    assert_eq!(place["region"]["startLine"], 10, "{result}");
+    assert!(place["artifactLocation"]["uri"].as_str().unwrap().ends_with(".c"), "{result}");
+    let said = failed(directory.path(), &["export", "run.trace", "--to", "dhat", "--machine", "host"]);
+    assert!(said.contains("--machine goes with --to sarif of a trace"), "{said}");
 }

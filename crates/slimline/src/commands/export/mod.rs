@@ -2,10 +2,11 @@
 
 mod parquet;
 
+use std::env;
 use std::io::{self, IsTerminal, Write};
 use std::path::Path;
 
-use anyhow::bail;
+use anyhow::{Context as _, bail};
 use slimline_report::assemble::traced_costs;
 use slimline_report::export::{
     CostTable, Counts, callgrind, collapsed, dhat, dot, firefox, flamegraph, pprof, sarif, speedscope,
@@ -14,6 +15,7 @@ use slimline_simulate::access::{Access, AccessKind, Consumer};
 use slimline_trace::session::Session;
 use slimline_trace::stream::recording::is_recording;
 
+use super::advise::advice_of_trace;
 use super::write_whole;
 use crate::accesses;
 use crate::cli::{self, AccessInput, Tool};
@@ -25,6 +27,9 @@ pub(crate) fn run(options: &cli::Export) -> anyhow::Result<u8> {
     if options.callers && !is_trace && options.to != Tool::Parquet {
         bail!("--callers is of traces: a session tells blocks of the heap apart by who called for them as it is");
     }
+    if options.machine.is_some() && !(is_trace && options.to == Tool::Sarif) {
+        bail!("--machine goes with --to sarif of a trace, which is replayed");
+    }
     if let (Tool::Parquet, Some(output)) = (options.to, &options.output) {
         parquet::write_tables(options, output)?;
         return Ok(0);
@@ -35,6 +40,11 @@ pub(crate) fn run(options: &cli::Export) -> anyhow::Result<u8> {
     let mut text = String::new();
     match options.to {
         Tool::Dot => dot::graph(&mut text, &pipeline::report(&options.from)?)?,
+        Tool::Sarif if is_trace => {
+            let here = env::current_dir().context("this directory")?;
+            let report = advice_of_trace(&options.from, options.machine.as_deref(), |_, _| true)?;
+            text = sarif::of_trace::json(&report, &here.to_string_lossy());
+        }
         Tool::Sarif => {
             let report = pipeline::report(&options.from)?;
             text = sarif::json(&report, &Session::open(&options.from)?.info().working_directory);

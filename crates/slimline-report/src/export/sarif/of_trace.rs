@@ -1,0 +1,125 @@
+//! The advice of a trace.
+
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use super::{Told, log, position, rules};
+use crate::relayout::{AdvisedCode, LoopRow, PredictedRow, PrefetchRow, RelayoutReport, StructureRow};
+use crate::text::relayout::run_time;
+
+/// The log, as JSON; files below `directory` are relative to it.
+pub fn json(report: &RelayoutReport, directory: &str) -> String {
+    let structures = report.structures.iter().map(|of| structure(of, report, directory));
+    let loops = report.loops.iter().map(|of| loops(of, report));
+    let prefetches = report.prefetches.loads.iter().map(|of| prefetch(of, report));
+    let told = structures.chain(loops).chain(prefetches);
+    let program = report.trace.command.first().map_or("", String::as_str);
+    let results: Vec<Value> = told.map(|told| told.result(program, directory)).collect();
+    let properties = json!({
+        "command": report.trace.command,
+        "machine": report.machine,
+        "accesses": report.accesses,
+        "replayed": report.replayed,
+        "missing": report.trace.missing,
+    });
+    log(&rules(), &results, directory, &properties)
+}
+
+fn structure(of: &StructureRow, report: &RelayoutReport, directory: &str) -> Told {
+    let mut told = left_alone(&of.name, of.allocated_at.as_deref(), of.share, of.reason.as_deref());
+    if let Some(advice) = &of.advice {
+        let cautions = advice.cautions.iter().map(|caution| caution.seen_from(Path::new(directory)));
+        told.change(advice.layout.change, &advice.title, (&advice.predicted, replayed(report)), cautions, report);
+        told.code.clone_from(&advice.code);
+        told.touched = advice.touched_lines.iter().filter_map(|line| position(line)).collect();
+        told.place = told.place.or_else(|| told.touched.first().cloned());
+    }
+    told
+}
+
+fn loops(of: &LoopRow, report: &RelayoutReport) -> Told {
+    let name = of.function.as_deref().unwrap_or("(unknown code)");
+    let mut told = left_alone(name, of.at.as_deref(), of.share, of.reason.as_deref());
+    if let Some(advice) = &of.advice {
+        told.change_code(advice.order.change, &advice.change, "replay of the nest by its strides", report);
+    }
+    told
+}
+
+fn prefetch(of: &PrefetchRow, report: &RelayoutReport) -> Told {
+    let mut told = left_alone(&of.data, of.at.as_deref(), of.share, of.reason.as_deref());
+    if let Some(advice) = &of.advice {
+        told.change_code("prefetch", &advice.change, replayed(report), report);
+    }
+    told
+}
+
+/// What is better left as it is, at `file:line`.
+fn left_alone(name: &str, at: Option<&str>, share: f64, reason: Option<&str>) -> Told {
+    Told {
+        rule: "leave_alone".to_owned(),
+        kind: "pass",
+        level: "none",
+        text: reason.map_or_else(|| format!("Leave {name} alone"), |why| format!("Leave {name} alone: {why}")),
+        code: String::new(),
+        place: at.and_then(position),
+        name: name.to_owned(),
+        touched: Vec::new(),
+        properties: json!({ "share": share, "shareOf": "time" }),
+    }
+}
+
+impl Told {
+    fn change(
+        &mut self,
+        rule: &str,
+        title: &str,
+        (predicted, how): (&PredictedRow, &str),
+        cautions: impl Iterator<Item = String>,
+        report: &RelayoutReport,
+    ) {
+        self.rule = rule.to_owned();
+        self.kind = "fail";
+        // Who computes much, or waits for each miss, may lose.
+        self.level = if predicted.time_ratio_high < 1.0 { "warning" } else { "note" };
+        self.text = format!("{title}. Predicted: {}, by {how} ({})", run_time(predicted), report.machine);
+        cautions.for_each(|caution| self.text += &format!(". Mind that {caution}"));
+        self.properties["predicted"] = json!(predicted);
+    }
+
+    fn change_code(&mut self, rule: &str, change: &AdvisedCode, how: &str, report: &RelayoutReport) {
+        self.change(rule, &change.title, (&change.predicted, how), change.cautions.iter().cloned(), report);
+        self.code = change.code.clone().unwrap_or_else(|| change.how.clone());
+    }
+}
+
+fn replayed(report: &RelayoutReport) -> &'static str {
+    if report.is_whole() { "replay of all accesses" } else { "replay of windows of the accesses" }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::text::relayout::tests::two_structures;
+
+    #[test]
+    fn a_change_is_a_finding_and_the_rest_passes() {
+        let log: Value = serde_json::from_str(&json(&two_structures(), "/src")).unwrap();
+        let results = log["runs"][0]["results"].as_array().unwrap();
+        let told: Vec<_> =
+            results.iter().map(|result| [&result["ruleId"], &result["kind"], &result["level"]]).collect();
+        assert_eq!(told, [["split", "fail", "note"], ["leave_alone", "pass", "none"]]);
+        let change = &results[0];
+        let text = change["message"]["text"].as_str().unwrap();
+        assert!(
+            text.contains(". Predicted: −40.0 % run time") && text.contains("Mind that its size is relied on"),
+            "{text}"
+        );
+        assert!(change["message"]["markdown"].as_str().unwrap().contains("```\nstruct"), "{change}");
+        // Braces of a message are doubled.
+        assert!(text.contains("{{") && !text.replace("{{", "").contains('{'), "{text}");
+        assert_eq!(change["properties"]["predicted"]["time_ratio"], 0.6);
+        assert_eq!(change["locations"][0]["physicalLocation"]["region"]["startLine"], 12);
+    }
+}
