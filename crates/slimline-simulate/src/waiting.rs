@@ -8,7 +8,7 @@
 //!   but what the pointers of an array lead to is not, once they are there;
 //! - a miss next to a line that was fetched before it, or as far from the one before as that was from the one before it, is a stream's, which
 //!   hardware fetches in time;
-//! - nobody waits for a store, nor for a prefetch;
+//! - nobody waits for a store, nor for a prefetch; but who accesses a line that another core has taken does, whatever the access is;
 //! - who loads what was prefetched waits for what is left of that miss by then, by the same rules as for a miss: it is under way from when it
 //!   was asked for, by the time that the program took since;
 //! - what is not waited for is transferred while the core computes, if not wholly: [`WINDOW`] by [`WINDOW`] of what each takes the root of

@@ -444,7 +444,7 @@ pub(crate) enum ReportFormat {
 #[command(
     after_help = "Examples:\n  slimline advise\n  slimline advise --format json before.data | jq '.advice[].code'\n  \
         slimline trace -o run.trace -- ./program && slimline advise run.trace\n  \
-        slimline advise run.trace --patch change.diff && patch -p1 < change.diff\n  \
+        slimline advise run.trace --patch change.diff && patch -p1 -d . < change.diff\n  \
         slimline advise run.trace --format html > advice.html\n\n\
         Of a session, gains are predicted by lines that loops touch. A trace is replayed through the machine with \
         each layout that its accesses suggest (docs/advice.md): what is advised has been tried."

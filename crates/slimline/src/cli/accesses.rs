@@ -317,7 +317,7 @@ pub(crate) struct Share {
 pub(crate) struct AccessInput {
     /// Directory that `slimline trace -o` wrote (`share`: or `slimline record`), one of
     /// DynamoRIO's drmemtrace, or of `slimline export --to parquet`; a file of Valgrind's lackey or in Dinero's
-    /// format, or with --columns a table; `-` reads standard input
+    /// format, or with --columns a table (`histogram`, `place`: the first only); `-` reads standard input
     #[arg(value_name = "TRACE", required_unless_present = "live")]
     trace: Option<PathBuf>,
     /// Run a program and take its accesses as they come: nothing is written to disk, and memory grows with the data that is
