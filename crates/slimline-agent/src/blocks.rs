@@ -36,14 +36,17 @@
 //! the same 16 bytes, possible below other allocators than glibc's for blocks of 8 bytes.
 #![allow(unsafe_code)] // leaves are raw mappings
 
-use crate::follow::MAX_LEVEL;
+mod cell;
+
 use crate::kernel;
+use cell::{Cell, LARGE, WIDE};
+pub(crate) use cell::{MAX_STACK, Removed};
 use core::ptr::{null_mut, without_provenance_mut};
 use core::sync::atomic::{
     AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release,
     Ordering::SeqCst, compiler_fence,
 };
-use slimline_trace::wire::{COUNTED_SHIFT, LARGE_BLOCK_BYTES, PAGE_BITS};
+use slimline_trace::wire::{LARGE_BLOCK_BYTES, PAGE_BITS};
 
 const ADDRESS_BITS: u32 = 47;
 const REGION_BITS: u32 = 26;
@@ -54,9 +57,6 @@ const CELLS: usize = 1 << (REGION_BITS - GRANULE_BITS);
 const PAGES: usize = 1 << (REGION_BITS - PAGE_BITS);
 const GRANULES_IN_PAGE: usize = 1 << (PAGE_BITS - GRANULE_BITS);
 
-/// Highest stack number that a cell holds.
-pub(crate) const MAX_STACK: u32 = (1 << 21) - 1;
-
 /// A live block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Block {
@@ -66,70 +66,6 @@ pub(crate) struct Block {
     pub(crate) bytes: u32,
     /// Allocation call path; 0 unknown.
     pub(crate) stack: u32,
-}
-
-/// What a granule says.
-///
-/// ```text
-///   start  31 live │ 30–28 counted │ 27 moving │ 26 begins in the granule's second half │ 25–21 size code │ 20–0 stack
-///   size   31 0 │ 30 1 │ 27–20 low bits of the stack, as a check │ 19–0 bytes
-/// ```
-///
-/// The size code is the size itself where the block ends in its granule. `moving`: a `realloc` is under way. `counted`:
-/// how many blocks this one stands for in the totals of its call path, see [`Removed::stands_for`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Cell(u32);
-
-/// Size codes beyond 16: of a block that is told as range events and only marked here,
-const LARGE: u32 = 30;
-/// and of one whose size is in the next granule.
-const WIDE: u32 = 31;
-
-impl Cell {
-    const NONE: Self = Self(0);
-    const MOVING: u32 = 1 << 27;
-
-    #[inline(always)]
-    fn start(base: u64, size_code: u32, stack: u32) -> Self {
-        let stack = if stack > MAX_STACK { 0 } else { stack };
-        Self(1 << 31 | ((base >> 3 & 1) as u32) << 26 | size_code << 21 | stack)
-    }
-
-    #[inline(always)]
-    fn size(bytes: u64, stack: u32) -> Self {
-        Self(1 << 30 | (stack & 0xff) << 20 | bytes as u32)
-    }
-
-    #[inline(always)]
-    fn is_live(self) -> bool {
-        self.0 >> 31 != 0
-    }
-
-    #[inline(always)]
-    fn offset(self) -> u64 {
-        u64::from(self.0 >> 26 & 1) << 3
-    }
-
-    #[inline(always)]
-    fn size_code(self) -> u32 {
-        self.0 >> 21 & 31
-    }
-
-    #[inline(always)]
-    fn stack(self) -> u32 {
-        self.0 & MAX_STACK
-    }
-
-    /// Whether this is the start of the block at `base`.
-    #[inline(always)]
-    fn begins(self, base: u64) -> bool {
-        self.is_live() && self.offset() == base & (GRANULE_BYTES - 1)
-    }
-
-    /// The size that belongs to start `start`, if this is its size.
-    fn bytes_of(self, start: Self) -> Option<u32> {
-        (self.0 >> 30 == 1 && (self.0 >> 20 & 0xff) == start.stack() & 0xff).then_some(self.0 & 0xf_ffff)
-    }
 }
 
 #[repr(C)]
@@ -177,37 +113,6 @@ impl Leaf {
     fn chunk(&self, address: u64) -> (&AtomicU64, u64) {
         let chunk = (address >> CHUNK_BITS) as usize % CHUNKS;
         (&self.chosen[chunk / u64::BITS as usize], 1 << (chunk % u64::BITS as usize))
-    }
-}
-
-/// Where `counted` begins, and the shift of which it holds the rest.
-const COUNTED_BIT: u32 = 28;
-const COUNTED_FROM: u32 = COUNTED_SHIFT - 1;
-const _: () = assert!(MAX_LEVEL - COUNTED_FROM < 8);
-
-/// A block that left the index, or is about to.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Removed(Cell);
-
-impl Removed {
-    /// Whether it was told as a range event.
-    #[inline(always)]
-    pub(crate) fn is_large(self) -> bool {
-        self.0.size_code() == LARGE
-    }
-
-    /// Its call path.
-    pub(crate) fn stack(self) -> u32 {
-        self.0.stack()
-    }
-
-    /// How many blocks it was counted for, as a power of two; None: it was not.
-    #[inline(always)]
-    pub(crate) fn stands_for(self) -> Option<u32> {
-        match self.0.0 >> COUNTED_BIT & 7 {
-            0 => None,
-            counted => Some(COUNTED_FROM + counted),
-        }
     }
 }
 
@@ -488,7 +393,7 @@ impl BlockIndex {
     #[must_use]
     pub(crate) fn note_counted(&self, base: u64, shift: u32) -> bool {
         let Some((place, start)) = self.start(base) else { return false };
-        place.store(start.0 | (shift - COUNTED_FROM) << COUNTED_BIT, Release);
+        place.store(start.counted(shift).0, Release);
         true
     }
 

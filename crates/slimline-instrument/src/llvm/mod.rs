@@ -16,6 +16,7 @@ mod build;
 mod code;
 mod crossing;
 mod find;
+mod function;
 mod gate;
 mod labels;
 mod loops;

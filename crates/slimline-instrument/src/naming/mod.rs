@@ -4,6 +4,7 @@ mod layout;
 mod object;
 mod position;
 mod rust;
+mod spelling;
 
 use std::collections::HashMap;
 
