@@ -605,6 +605,30 @@ mod tests {
     }
 
     #[test]
+    fn streams_from_farther_caches_are_no_faster_than_other_lines() {
+        let machine = Machine::parse(
+            "name = \"m\"\ncores = 1\ncache = [{ name = \"L1\", level = 1, holds = \"data\", size = 512, line = 64, \
+             ways = 8, latency = 2 }, { name = \"L2\", level = 2, holds = \"both\", size = 65536, line = 64, ways = 8, \
+             latency = 12 }]\nmemory = [{ name = \"m\", latency = 102 }]\n",
+        );
+        let simulation = Simulation::new(&machine.unwrap(), &Options::default()).unwrap();
+        let mut waiting = Waiting::new(simulation).without_faults();
+        let line = |line| Access {
+            address: 0x10_000 + line * 64,
+            key: 0,
+            bytes: 8,
+            thread: 0,
+            kind: AccessKind::Load,
+            work: Work::USUAL,
+        };
+        // Sixteen lines from memory, the first of which is waited for, then the same from the second level, ten cycles each.
+        waiting.take(&(0..16).chain(0..16).map(line).collect::<Vec<_>>());
+        let [from_memory, from_second] = [15.0 * 100.0 / IN_FLIGHT_FROM_MEMORY, 16.0 * 10.0 / IN_FLIGHT];
+        let expected = 100.0 + (32.0 * 2.5_f64).hypot(from_memory + from_second);
+        assert_eq!(rounded(waiting.finish().times.expected), rounded(expected));
+    }
+
+    #[test]
     fn what_is_prefetched_in_a_stream_comes_in_time() {
         let line = |line: u64, kind| (0x10_000 + line * 64, NO_STRUCTURE, kind);
         let all = [line(0, AccessKind::Load), line(1, AccessKind::Prefetch), line(1, AccessKind::Load)];
