@@ -613,7 +613,7 @@ mod tests {
         );
         let simulation = Simulation::new(&machine.unwrap(), &Options::default()).unwrap();
         let mut waiting = Waiting::new(simulation).without_faults();
-        let line = |line| Access {
+        let line = |line: u64| Access {
             address: 0x10_000 + line * 64,
             key: 0,
             bytes: 8,
