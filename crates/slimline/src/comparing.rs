@@ -43,7 +43,7 @@ pub(crate) fn compare(old: &Path, new: &Path, machine_name: &str) -> anyhow::Res
         (before, after) => (before.read(old, machine_name)?, after.read(new, machine_name)?),
     };
     let named = |path: &Path| path.display().to_string();
-    Comparison::of((named(old), &before), (named(new), &after)).map_err(|why| anyhow!(why))
+    Comparison::of((named(old), before), (named(new), after)).map_err(|why| anyhow!(why))
 }
 
 /// What a path names.

@@ -80,7 +80,7 @@ fn one_line(text: &str) -> String {
 }
 
 /// `slimline report | head` is no failure.
-fn is_broken_pipe(error: &anyhow::Error) -> bool {
+pub(crate) fn is_broken_pipe(error: &anyhow::Error) -> bool {
     error.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == ErrorKind::BrokenPipe)
 }
 

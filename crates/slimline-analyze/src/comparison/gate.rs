@@ -8,8 +8,8 @@ use super::shares::{ShareChange, ShareChanges};
 /// How much worse things may be.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Allowed {
-    /// Share of a type's size that it may grow by.
-    pub size: f64,
+    /// Percentage of a type's size that it may grow by.
+    pub size_percent: f64,
     /// Cache lines that a type may take more.
     pub lines: u64,
     /// Bytes of holes that a type may have more.
@@ -18,14 +18,19 @@ pub struct Allowed {
     pub hot_share: f64,
     /// How much the share of data or of a field may rise, of everything.
     pub share_points: f64,
-    /// Share of its misses that a cache may have more.
-    pub misses: f64,
+    /// Percentage of its misses that a cache may have more.
+    pub misses_percent: f64,
 }
 
 impl Default for Allowed {
     fn default() -> Self {
-        Self { size: 0.10, lines: 0, hole_bytes: 0, hot_share: 0.05, share_points: 0.05, misses: 0.05 }
+        Self { size_percent: 10.0, lines: 0, hole_bytes: 0, hot_share: 0.05, share_points: 0.05, misses_percent: 5.0 }
     }
+}
+
+/// Whether a growth is more than that percentage of a whole. What is just allowed is not: a hundredth of the percentage would be rounded.
+fn exceeds(old: u64, new: u64, percent: f64, whole: u64) -> bool {
+    new.saturating_sub(old) as f64 * 100.0 > percent * whole as f64
 }
 
 /// Chance that any share is called worse by mistake, whatever else is compared.
@@ -35,7 +40,7 @@ pub const LEVEL: f64 = 0.01;
 const UNATTRIBUTED: &str = "unattributed";
 
 /// Which rule was broken.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Rule {
     /// A hot field is on a later line, or on two.
     HotField,
@@ -96,7 +101,7 @@ pub fn of_layouts<'c>(
         let (old, new) = (change.old, change.new);
         if new.lines > old.lines.saturating_add(allowed.lines) {
             found.push(Regression::Type(change, Rule::Lines));
-        } else if new.bytes as f64 > old.bytes as f64 * (1.0 + allowed.size) {
+        } else if exceeds(old.bytes, new.bytes, allowed.size_percent, old.bytes) {
             found.push(Regression::Type(change, Rule::Size));
         }
         if new.hole_bytes > old.hole_bytes.saturating_add(allowed.hole_bytes) {
@@ -123,7 +128,8 @@ pub fn of_shares<'c>(changes: &'c ShareChanges, allowed: &Allowed) -> Vec<Regres
 
 /// What is worse of misses: of a cache in all, and of data whose misses grew by that much of all misses of the cache.
 pub fn of_misses<'c>(changes: &'c MissChanges, allowed: &Allowed) -> Vec<Regression<'c>> {
-    changes.rows.iter().filter(|row| row.weight() > allowed.misses).map(Regression::Misses).collect()
+    let is_worse = |row: &&MissChange| exceeds(row.old, row.new, allowed.misses_percent, row.all_old);
+    changes.rows.iter().filter(is_worse).map(Regression::Misses).collect()
 }
 
 #[cfg(test)]
@@ -155,11 +161,22 @@ mod tests {
         assert_eq!(rules(&of_layouts(&changes, &allowed, |_, _| false)), [Rule::Lines]);
         let named = |type_: &str, path: &str| (type_, path) == ("body", "mass");
         assert_eq!(rules(&of_layouts(&changes, &allowed, named)), [Rule::HotField, Rule::Lines]);
-        let lax = Allowed { lines: 1, size: 0.125, ..allowed };
+        let lax = Allowed { lines: 1, size_percent: 12.5, ..allowed };
         assert!(of_layouts(&changes, &lax, |_, _| false).is_empty());
-        let grown = Allowed { lines: 1, size: 0.12, ..lax };
+        let grown = Allowed { lines: 1, size_percent: 12.0, ..lax };
         assert_eq!(rules(&of_layouts(&changes, &grown, |_, _| false)), [Rule::Size]);
         assert!(of_layouts(&compare(std::slice::from_ref(&old), std::slice::from_ref(&old)), &grown, named).is_empty());
+    }
+
+    /// 1.15 times 100 is less than 115 as computers have it, and 0.7 / 100 less than 7 / 1000.
+    #[test]
+    fn what_is_just_allowed_is_allowed() {
+        assert!(!exceeds(100, 115, 15.0, 100) && exceeds(100, 116, 15.0, 100));
+        assert!(!exceeds(40, 47, 0.7, 1000) && exceeds(40, 48, 0.7, 1000));
+        assert!(!exceeds(100, 90, 0.0, 100) && exceeds(0, 1, 5.0, 0));
+        let changes = compare(&[type_("t", 100, &[])], &[type_("t", 115, &[])]);
+        let allowed = Allowed { size_percent: 15.0, ..Allowed::default() };
+        assert!(of_layouts(&changes, &allowed, |_, _| false).is_empty());
     }
 
     #[test]
@@ -200,9 +217,15 @@ mod tests {
     #[test]
     fn misses_are_judged_by_their_part_of_all() {
         let run = |all, of_data| {
-            let caches = |misses| vec![("L1".to_owned(), misses)];
-            let data = vec![misses::DataMisses { key: DataKey::default(), caches: caches(of_data) }];
-            [misses::MachineMisses { name: "host".to_owned(), accesses: 1, caches: caches(all), data }]
+            let data = vec![misses::DataMisses { key: DataKey::default(), caches: vec![("L1".to_owned(), of_data)] }];
+            let cache = misses::CacheMisses { name: "L1".to_owned(), geometry: None, misses: all };
+            [misses::MachineMisses {
+                name: "host".to_owned(),
+                accesses: 1,
+                caches: vec![cache],
+                data,
+                ..misses::MachineMisses::default()
+            }]
         };
         let told = |new: [misses::MachineMisses; 1]| {
             of_misses(&misses::compare(&run(1000, 10), &new), &Allowed::default()).len()

@@ -1,6 +1,6 @@
 //! Types of two builds: sizes, holes, and fields that are new, gone, or elsewhere.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use crate::declared_layout::{LINE_BYTES, crosses_line};
 
@@ -98,37 +98,46 @@ pub struct LayoutChanges {
     pub same: u64,
 }
 
-/// Compares the types of two builds. Types are known again by name; of several of a name those that are the same go together, then those
-/// of one file, then in their order.
+/// Whether an old type is that new one.
+type IsIt<'w> = &'w dyn Fn(&DeclaredType, &DeclaredType) -> bool;
+
+/// Compares the types of two builds. Types are known again by name; of several of a name those that are the same go together, first
+/// those of one file, then others of one file, then in their order. That is not done where the new one's file was there before, and is another
+/// one: it is another type.
 pub fn compare(old: &[DeclaredType], new: &[DeclaredType]) -> LayoutChanges {
     let mut changes = LayoutChanges::default();
-    let mut by_name: HashMap<&str, Vec<&DeclaredType>> = HashMap::new();
-    for type_ in new {
-        by_name.entry(&type_.name).or_default().push(type_);
+    let mut by_name: BTreeMap<&str, [Vec<&DeclaredType>; 2]> = BTreeMap::new();
+    for (side, types) in [old, new].into_iter().enumerate() {
+        types.iter().for_each(|type_| by_name.entry(&type_.name).or_default()[side].push(type_));
     }
-    let mut left = Vec::new();
-    for before in old {
-        let candidates = by_name.entry(&before.name).or_default();
-        match candidates.iter().position(|after| is_same(before, after)) {
-            Some(at) => {
-                candidates.remove(at);
-                changes.same += 1;
-            }
-            None => left.push(before),
+    let old_files: HashSet<&str> = old.iter().filter_map(file).collect();
+    for [mut before, mut after] in by_name.into_values() {
+        // Wherever it was moved to.
+        let is_only_one = before.len() == 1 && after.len() == 1;
+        let is_moved = |old: &DeclaredType, new: &DeclaredType| match (file(old), file(new)) {
+            (Some(old), Some(new)) => is_only_one || old == new || !old_files.contains(new),
+            _ => true,
+        };
+        let ways: [IsIt<'_>; 4] = [
+            &|old, new| is_same(old, new) && file(old) == file(new),
+            &is_same,
+            &|old, new| file(old) == file(new),
+            &is_moved,
+        ];
+        for is_it in ways {
+            before.retain(|old| {
+                let Some(at) = after.iter().position(|new| is_it(old, new)) else { return true };
+                let new = after.remove(at);
+                match is_same(old, new) {
+                    true => changes.same += 1,
+                    false => changes.changed.push(change(old, new)),
+                }
+                false
+            });
         }
+        changes.gone.extend(before.into_iter().cloned());
+        changes.added.extend(after.into_iter().cloned());
     }
-    for before in left {
-        let candidates = by_name.entry(&before.name).or_default();
-        let at = candidates.iter().position(|after| file(after) == file(before));
-        let at = at.or_else(|| (!candidates.is_empty()).then_some(0));
-        match at {
-            Some(at) => changes.changed.push(change(before, candidates.remove(at))),
-            None => changes.gone.push(before.clone()),
-        }
-    }
-    changes.added = by_name.into_values().flatten().cloned().collect();
-    changes.changed.sort_by(|a, b| a.name.cmp(&b.name));
-    changes.added.sort_by(|a, b| a.name.cmp(&b.name));
     changes
 }
 
@@ -216,6 +225,27 @@ pub(super) mod tests {
         assert!(!change.moved[0].crosses_newly());
         assert_eq!((found.added[0].name.as_str(), found.gone[0].name.as_str()), ("fresh", "other"));
         assert_eq!(compare(std::slice::from_ref(&old), std::slice::from_ref(&old)).same, 1);
+    }
+
+    /// Which of the old ones comes first says nothing.
+    #[test]
+    fn of_one_name_those_of_one_file_go_together() {
+        let of =
+            |file: &str, bytes| DeclaredType { place: Some((format!("/src/{file}"), 7)), ..type_("own", bytes, &[]) };
+        let grown = |changes: &LayoutChanges| {
+            changes.changed.iter().map(|change| (change.old.bytes, change.new.bytes)).collect::<Vec<_>>()
+        };
+        let found = compare(&[of("a.c", 8), of("b.c", 16)], &[of("b.c", 24)]);
+        assert_eq!((grown(&found), found.gone), (vec![(16, 24)], vec![of("a.c", 8)]));
+        // b.c was there before, so what is new in it is another type; c.c was not, and may be what a.c is called now.
+        let found = compare(&[of("a.c", 8), of("b.c", 16)], &[of("b.c", 24), of("b.c", 32)]);
+        assert_eq!((grown(&found), found.gone.len(), found.added), (vec![(16, 24)], 1, vec![of("b.c", 32)]));
+        let found = compare(&[of("a.c", 8), of("b.c", 16)], &[of("b.c", 24), of("c.c", 32)]);
+        assert_eq!((grown(&found), found.gone.len()), (vec![(16, 24), (8, 32)], 0));
+        // The only one of its name is itself, wherever it was moved to.
+        let other = |bytes| DeclaredType { name: "other".to_owned(), ..of("b.c", bytes) };
+        let found = compare(&[of("a.c", 8), other(4)], &[of("b.c", 24), other(4)]);
+        assert_eq!((grown(&found), found.same), (vec![(8, 24)], 1));
     }
 
     /// Two types of one name: the one that did not change stays itself, whichever comes first.

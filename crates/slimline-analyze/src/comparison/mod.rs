@@ -15,6 +15,8 @@ pub mod misses;
 pub mod shares;
 pub mod traced;
 
+use std::collections::{HashMap, VecDeque};
+
 /// What data is known again by in another run.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct DataKey {
@@ -54,7 +56,7 @@ impl Paired {
 }
 
 /// Data that was known again though its function or its name is another one.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Renamed {
     /// As it was.
     pub old: DataKey,
@@ -102,7 +104,7 @@ impl KnownBy {
     }
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 struct Identity<'a> {
     kind: &'a str,
     name: &'a str,
@@ -121,20 +123,21 @@ pub fn paired(old: &[DataKey], new: &[DataKey]) -> Paired {
     left_new.sort_by_key(|&row| new[row].line);
     let mut both = Vec::new();
     for by in KnownBy::ALL {
-        let alike = |keys: &[DataKey], rows: &[usize], identity: Identity<'_>| {
-            rows.iter().filter(|&&row| by.identity(&keys[row]) == Some(identity)).count()
-        };
-        let before = left_old.clone();
+        let was = alike(by, old, &left_old);
+        let mut is = alike(by, new, &left_new);
+        let mut is_taken = vec![false; new.len()];
         left_old.retain(|&row| {
             let Some(identity) = by.identity(&old[row]) else { return true };
-            if by == KnownBy::OnlyOne && (alike(old, &before, identity), alike(new, &left_new, identity)) != (1, 1) {
+            let Some(others) = is.get_mut(&identity) else { return true };
+            if by == KnownBy::OnlyOne && (was[&identity].len(), others.len()) != (1, 1) {
                 return true;
             }
-            let is_it = |&other: &usize| by.identity(&new[other]) == Some(identity);
-            let Some(at) = left_new.iter().position(is_it) else { return true };
-            both.push((row, left_new.remove(at), by));
+            let Some(other) = others.pop_front() else { return true };
+            both.push((row, other, by));
+            is_taken[other] = true;
             false
         });
+        left_new.retain(|&row| !is_taken[row]);
     }
     both.sort_unstable();
     left_old.sort_unstable();
@@ -142,9 +145,80 @@ pub fn paired(old: &[DataKey], new: &[DataKey]) -> Paired {
     Paired { both, old: left_old, new: left_new }
 }
 
+/// Rows by what is to be alike, in their order.
+fn alike<'k>(by: KnownBy, keys: &'k [DataKey], rows: &[usize]) -> HashMap<Identity<'k>, VecDeque<usize>> {
+    let mut alike: HashMap<Identity<'_>, VecDeque<usize>> = HashMap::new();
+    for &row in rows {
+        if let Some(identity) = by.identity(&keys[row]) {
+            alike.entry(identity).or_default().push_back(row);
+        }
+    }
+    alike
+}
+
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
+
+    /// The twin of [`paired`], which looks through all that is left for each.
+    fn paired_one_by_one(old: &[DataKey], new: &[DataKey]) -> Paired {
+        let mut left_old: Vec<usize> = (0..old.len()).collect();
+        let mut left_new: Vec<usize> = (0..new.len()).collect();
+        left_old.sort_by_key(|&row| old[row].line);
+        left_new.sort_by_key(|&row| new[row].line);
+        let mut both = Vec::new();
+        for by in KnownBy::ALL {
+            let alike = |keys: &[DataKey], rows: &[usize], identity: Identity<'_>| {
+                rows.iter().filter(|&&row| by.identity(&keys[row]) == Some(identity)).count()
+            };
+            let before = left_old.clone();
+            left_old.retain(|&row| {
+                let Some(identity) = by.identity(&old[row]) else { return true };
+                if by == KnownBy::OnlyOne && (alike(old, &before, identity), alike(new, &left_new, identity)) != (1, 1)
+                {
+                    return true;
+                }
+                let is_it = |&other: &usize| by.identity(&new[other]) == Some(identity);
+                let Some(at) = left_new.iter().position(is_it) else { return true };
+                both.push((row, left_new.remove(at), by));
+                false
+            });
+        }
+        both.sort_unstable();
+        left_old.sort_unstable();
+        left_new.sort_unstable();
+        Paired { both, old: left_old, new: left_new }
+    }
+
+    /// Few names, so that much is alike.
+    fn any_key() -> impl Strategy<Value = DataKey> {
+        let name = || prop_oneof![Just(""), Just("a"), Just("b")].prop_map(str::to_owned);
+        let callers = prop::collection::vec(name(), 0..2);
+        let names = (name(), name(), name(), name());
+        (names, callers, 0..2_u64, 0..4_u32).prop_map(
+            |((name, kind, function, type_name), callers, element_bytes, line)| DataKey {
+                name,
+                kind,
+                function,
+                type_name,
+                element_bytes,
+                callers,
+                line,
+            },
+        )
+    }
+
+    proptest! {
+        #[test]
+        fn pairs_are_those_of_looking_through_all(
+            old in prop::collection::vec(any_key(), 0..12),
+            new in prop::collection::vec(any_key(), 0..12),
+        ) {
+            prop_assert_eq!(paired(&old, &new), paired_one_by_one(&old, &new));
+        }
+    }
 
     fn key(name: &str, function: &str, type_name: &str, line: u32) -> DataKey {
         let [name, function, type_name] = [name, function, type_name].map(str::to_owned);

@@ -32,10 +32,8 @@ pub fn junit(check: &Check<'_>) -> String {
             ),
         };
     };
-    for regression in &check.regressions {
-        let message = check.message(regression);
-        let name = message.split(": ").next().unwrap_or_default().to_owned();
-        add(regression.rule(), &name, Some(&message));
+    for (regression, subject) in check.regressions.iter().zip(check.subjects()) {
+        add(regression.rule(), &subject, Some(&check.message(regression)));
     }
     for rule in kept {
         add(rule, rule_words(rule).1, None);

@@ -1,14 +1,17 @@
 //! What differs between two runs or builds (`slimline diff`), and what of it is not allowed (`slimline check`).
 
+mod basis;
 mod junit;
 mod sarif;
 mod snapshot;
+
+use std::collections::HashMap;
 
 use serde_json::{Value, json};
 use slimline_analyze::comparison::chance::Sampled;
 use slimline_analyze::comparison::gate::{Allowed, Regression, Rule, of_layouts, of_misses, of_shares};
 use slimline_analyze::comparison::layouts::{self, DeclaredField, Figures, LayoutChanges, MovedField, TypeChange};
-use slimline_analyze::comparison::misses::{self, MissChanges};
+use slimline_analyze::comparison::misses::{self, Geometry, MissChanges, Unmatched};
 use slimline_analyze::comparison::shares::{self, ShareChanges};
 use slimline_analyze::comparison::{DataKey, KnownBy, Renamed};
 use slimline_analyze::declared_layout::LINE_BYTES;
@@ -18,7 +21,7 @@ pub use self::junit::junit;
 pub use self::sarif::sarif;
 pub use self::snapshot::Snapshot;
 use crate::annotate::is_called;
-use crate::text::number::{count, percent, range};
+use crate::text::number::{count, percent, plural, range};
 use crate::view::Interval;
 
 /// Version of the JSON of `diff` and `check`. 1: the first.
@@ -31,6 +34,10 @@ pub struct Comparison {
     pub old: String,
     /// What the new side is called.
     pub new: String,
+    /// What the old side tells.
+    pub before: Snapshot,
+    /// What the new side tells.
+    pub after: Snapshot,
     /// What shares are of.
     pub noun: &'static str,
     /// Whether they are of all accesses, so that nothing of them is by chance.
@@ -48,7 +55,7 @@ impl Comparison {
     ///
     /// # Errors
     /// They have nothing that could be compared; in words.
-    pub fn of((old, before): (String, &Snapshot), (new, after): (String, &Snapshot)) -> Result<Self, String> {
+    pub fn of((old, before): (String, Snapshot), (new, after): (String, Snapshot)) -> Result<Self, String> {
         if !before.noun.is_empty() && !after.noun.is_empty() && before.noun != after.noun {
             return Err(format!("shares of {old} are of {}, those of {new} of {}", before.noun, after.noun));
         }
@@ -63,9 +70,10 @@ impl Comparison {
             }
         });
         // Cycles of different machines are different things.
-        let first =
-            |side: &Snapshot| side.machines.as_ref().and_then(|all| all.first()).map(|machine| machine.name.clone());
-        let is_same_cost = first(before) == first(after);
+        let is_same_cost = match [&before, &after].map(|side| side.machines.as_ref().and_then(|all| all.first())) {
+            [Some(old), Some(new)] => old.name == new.name && old.differences(new).is_empty(),
+            [old, new] => old.is_none() && new.is_none(),
+        };
         let shares = before
             .data
             .as_ref()
@@ -85,6 +93,8 @@ impl Comparison {
             new,
             is_exact: before.is_exact,
             noun: if before.noun.is_empty() { after.noun } else { before.noun },
+            before,
+            after,
             layouts,
             shares,
             misses,
@@ -96,11 +106,17 @@ impl Comparison {
         crate::pretty(&self.value())
     }
 
+    /// Machines and caches that were not compared, in words.
+    pub(crate) fn unmatched(&self) -> Vec<String> {
+        self.misses.iter().flat_map(|changes| &changes.unmatched).map(unmatched_words).collect()
+    }
+
     fn value(&self) -> Value {
         json!({
             "schema": COMPARISON_SCHEMA,
             "old": self.old,
             "new": self.new,
+            "missing": self.missing(),
             "layouts": self.layouts.as_ref().map(|changes| json!({
                 "changed": changes.changed.iter().map(type_change).collect::<Vec<_>>(),
                 "added": changes.added.iter().map(|type_| json!({ "type": type_.name, "bytes": type_.figures.bytes }))
@@ -139,9 +155,14 @@ impl Comparison {
                 })).collect::<Vec<_>>(),
                 "added": changes.added.iter().map(data).collect::<Vec<_>>(),
                 "gone": changes.gone.iter().map(data).collect::<Vec<_>>(),
-                "unmatched": changes.unmatched,
+                "unmatched": self.unmatched(),
             })),
         })
+    }
+
+    /// What each side lacks, as JSON.
+    fn missing(&self) -> Value {
+        json!({ "old": self.before.missing, "new": self.after.missing })
     }
 }
 
@@ -155,14 +176,18 @@ pub struct Check<'c> {
 
 impl<'c> Check<'c> {
     /// What of a comparison is worse than allowed; fields that one of `hot` matches (`TYPE.FIELD`) are hot, whatever was measured.
-    pub fn of(comparison: &'c Comparison, allowed: &Allowed, hot: &[String]) -> Self {
+    ///
+    /// # Errors
+    /// What was compared is not enough to say that nothing is worse; in words.
+    pub fn of(comparison: &'c Comparison, allowed: &Allowed, hot: &[String]) -> Result<Self, String> {
+        comparison.is_enough(hot)?;
         let is_hot = |type_name: &str, path: &str| hot.iter().any(|pattern| is_field(pattern, type_name, path));
         let mut regressions = Vec::new();
         regressions.extend(comparison.layouts.iter().flat_map(|changes| of_layouts(changes, allowed, is_hot)));
         regressions.extend(comparison.shares.iter().flat_map(|changes| of_shares(changes, allowed)));
         regressions.extend(comparison.misses.iter().flat_map(|changes| of_misses(changes, allowed)));
         regressions.sort_by_key(Regression::rule);
-        Self { comparison, regressions }
+        Ok(Self { comparison, regressions })
     }
 
     /// The rules that what was compared was held against.
@@ -197,6 +222,18 @@ impl<'c> Check<'c> {
         crate::pretty(&value)
     }
 
+    /// What each regression is of; of those of a rule that are called alike the later ones are numbered.
+    pub(crate) fn subjects(&self) -> Vec<String> {
+        let mut seen: HashMap<(Rule, String), u32> = HashMap::new();
+        let numbered = |regression: &Regression<'_>| {
+            let subject = subject(regression);
+            let number = seen.entry((regression.rule(), subject.clone())).or_default();
+            *number += 1;
+            if *number == 1 { subject } else { format!("{subject} ({number})") }
+        };
+        self.regressions.iter().map(numbered).collect()
+    }
+
     /// What is worse, in a sentence.
     pub fn message(&self, regression: &Regression<'_>) -> String {
         match regression {
@@ -213,12 +250,22 @@ impl<'c> Check<'c> {
                 format!("{title}: {is} of the {noun}, was {was}: {points:+.1} points, beyond chance")
             }
             Regression::Misses(row) => {
-                let title = row.key.as_ref().map_or_else(|| "all data".to_owned(), |key| title(key, None));
+                let title = data_title(row.key.as_ref());
                 let growth = row.growth().map_or_else(String::new, |growth| format!(" ({:+.1} %)", growth * 100.0));
                 let [is, was] = [row.new, row.old].map(count);
                 format!("{title}: {is} misses of {} on {}, was {was}{growth}", row.cache, row.machine)
             }
         }
+    }
+}
+
+/// What a regression is of.
+fn subject(regression: &Regression<'_>) -> String {
+    match regression {
+        Regression::Field(change, moved, _) => format!("{}.{}", change.name, moved.field.path),
+        Regression::Type(change, _) => change.name.clone(),
+        Regression::Share(row) => title(&row.key, row.field.as_deref()),
+        Regression::Misses(row) => format!("{}: {} of {}", data_title(row.key.as_ref()), row.cache, row.machine),
     }
 }
 
@@ -266,6 +313,28 @@ pub(crate) fn title(key: &DataKey, field: Option<&str>) -> String {
     }
 }
 
+/// The same of data, or of all.
+fn data_title(key: Option<&DataKey>) -> String {
+    key.map_or_else(|| "all data".to_owned(), |key| title(key, None))
+}
+
+/// Why a machine or a cache was not compared.
+fn unmatched_words(unmatched: &Unmatched) -> String {
+    let cache = |Geometry { bytes, ways, line_bytes }: Geometry| {
+        format!("{} bytes, {ways} ways, lines of {line_bytes} bytes", count(bytes))
+    };
+    match unmatched {
+        Unmatched::OneRun { name, is_new: false } => format!("{name} is on the old side only"),
+        Unmatched::OneRun { name, is_new: true } => format!("{name} is on the new side only"),
+        Unmatched::Cores { machine, old, new } => {
+            format!("{machine} is another machine: {}, had {old}", plural(u64::from(*new), "core"))
+        }
+        Unmatched::Cache { machine, cache: name, old, new } => {
+            format!("{machine} is another machine: its {name} has {}; had {}", cache(*new), cache(*old))
+        }
+    }
+}
+
 fn field_message(change: &TypeChange, moved: &MovedField, rule: Rule, noun: &str) -> String {
     let MovedField { field, old_offset, .. } = moved;
     let hot = match (rule, field.heat > 0.0) {
@@ -275,7 +344,7 @@ fn field_message(change: &TypeChange, moved: &MovedField, rule: Rule, noun: &str
     };
     let line = |offset: u64| offset / LINE_BYTES;
     let lines = match moved.crosses_newly() {
-        true => format!("on lines {} and {}", line(field.offset), line(field.offset + field.bytes - 1)),
+        true => format!("on lines {} and {}", line(field.offset), line(field.offset.saturating_add(field.bytes - 1))),
         false => format!("on line {}", line(field.offset)),
     };
     let (offset, old_line) = (field.offset, line(*old_offset));

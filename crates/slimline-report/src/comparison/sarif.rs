@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use slimline_analyze::comparison::gate::Regression;
 
-use super::{Check, rule_id, rule_words, title, type_of};
+use super::{Check, rule_id, rule_words, type_of};
 use crate::export::sarif::{location, log, message, rule};
 use crate::view::Position;
 
@@ -17,14 +17,8 @@ pub fn sarif(check: &Check<'_>, directory: &str) -> String {
             rule(rule_id(kind), name, text)
         })
         .collect();
-    let result = |regression: &Regression<'_>| {
+    let result = |(regression, name): (&Regression<'_>, String)| {
         let change = type_of(regression);
-        let name = match regression {
-            Regression::Field(change, moved, _) => format!("{}.{}", change.name, moved.field.path),
-            Regression::Type(change, _) => change.name.clone(),
-            Regression::Share(row) => title(&row.key, row.field.as_deref()),
-            Regression::Misses(row) => row.key.as_ref().map_or_else(|| row.cache.clone(), |key| title(key, None)),
-        };
         let place = change.and_then(|change| change.place.clone()).map(|(file, line)| Position { file, line });
         let location = location(place.as_ref(), &check.comparison.new, &name, directory);
         let id = rule_id(regression.rule());
@@ -38,6 +32,13 @@ pub fn sarif(check: &Check<'_>, directory: &str) -> String {
             "partialFingerprints": { "slimlineCheck/v1": format!("{id} {name}") },
         })
     };
-    let results: Vec<Value> = check.regressions.iter().map(result).collect();
-    log(&told, &results, directory, &json!({ "old": check.comparison.old, "new": check.comparison.new }))
+    let results: Vec<Value> = check.regressions.iter().zip(check.subjects()).map(result).collect();
+    let compared = check.comparison;
+    let properties = json!({
+        "old": compared.old,
+        "new": compared.new,
+        "missing": compared.missing(),
+        "unmatched": compared.unmatched(),
+    });
+    log(&told, &results, directory, &properties)
 }

@@ -1,13 +1,14 @@
 //! One side of a comparison: what a session, a trace, a program's types, or JSON of slimline's, tell that can be compared.
 
-use std::collections::HashMap;
+use std::cmp::Ordering;
+use std::collections::{HashMap, HashSet};
 
 use serde::Deserialize;
 use serde_json::Value;
 use slimline_analyze::comparison::DataKey;
 use slimline_analyze::comparison::chance::Sampled;
 use slimline_analyze::comparison::layouts::{DeclaredField, DeclaredType, Figures};
-use slimline_analyze::comparison::misses::{DataMisses, MachineMisses};
+use slimline_analyze::comparison::misses::{CacheMisses, DataMisses, Geometry, MachineMisses};
 use slimline_analyze::comparison::shares::DataShare;
 use slimline_analyze::declared_layout::lines;
 
@@ -32,6 +33,8 @@ pub struct Snapshot {
     pub is_exact: bool,
     /// Misses.
     pub machines: Option<Vec<MachineMisses>>,
+    /// What of types that were read, or of a trace, is missing, in words.
+    pub missing: Vec<String>,
 }
 
 impl Snapshot {
@@ -72,7 +75,15 @@ impl Snapshot {
             .types
             .iter()
             .map(|layout| declared(&layout.name, layout.declared_at.as_ref(), layout.bytes, &layout.members));
-        Self { kind: "layouts", types: Some(types.collect()), filter: Some(report.filter.clone()), ..Self::default() }
+        let missing =
+            report.files.iter().flat_map(|file| file.missing.iter().map(|what| format!("{}: {what}", file.path)));
+        Self {
+            kind: "layouts",
+            types: Some(types.collect()),
+            filter: Some(report.filter.clone()),
+            missing: missing.collect(),
+            ..Self::default()
+        }
     }
 
     /// Of JSON that `report`, `layouts` or `simulate` printed.
@@ -105,17 +116,25 @@ impl Snapshot {
     /// The same with types that its trace declares: data of these has their size and all of their fields, those that no access used, too.
     #[must_use]
     pub fn with_types(mut self, mut types: Vec<DeclaredType>) -> Self {
-        for type_ in &mut types {
-            let is_of_it = |data: &&mut DataShare| element_type(&data.key.type_name) == element_type(&type_.name);
-            for data in self.data.iter_mut().flatten().filter(is_of_it) {
-                data.key.element_bytes = type_.figures.bytes;
-                for field in &mut type_.fields {
-                    match data.fields.iter().find(|(path, _)| *path == field.path) {
-                        Some((_, share)) => field.heat += data.share.value * share.value,
-                        None => data.fields.push((field.path.clone(), exact(0.0))),
-                    }
+        let mut by_name: HashMap<String, Vec<usize>> = HashMap::new();
+        for (row, type_) in types.iter().enumerate() {
+            by_name.entry(element_type(&type_.name).to_owned()).or_default().push(row);
+        }
+        for data in self.data.iter_mut().flatten() {
+            let Some(named) = by_name.get(element_type(&data.key.type_name)) else { continue };
+            let Some(row) = type_of_data(named, &types, data) else { continue };
+            let type_ = &mut types[row];
+            data.key.element_bytes = type_.figures.bytes;
+            let used: HashMap<&str, f64> =
+                data.fields.iter().map(|(path, share)| (path.as_str(), share.value)).collect();
+            let mut unused = Vec::new();
+            for field in &mut type_.fields {
+                match used.get(field.path.as_str()) {
+                    Some(share) => field.heat += data.share.value * share,
+                    None => unused.push((field.path.clone(), exact(0.0))),
                 }
             }
+            data.fields.extend(unused);
         }
         self.types = Some(types);
         self
@@ -123,25 +142,26 @@ impl Snapshot {
 
     fn of_simulation(report: Simulated) -> Self {
         let data = report.machines.first().and_then(|machine| machine.by.as_ref()).map(|by| {
-            by.data
-                .iter()
-                .enumerate()
-                .map(|(number, row)| traced_share(row, by.uses.iter().filter(move |of| of.data == number)))
+            let mut uses: Vec<Vec<&Use>> = vec![Vec::new(); by.data.len()];
+            for of in &by.uses {
+                uses.get_mut(of.data).into_iter().for_each(|uses| uses.push(of));
+            }
+            by.data.iter().zip(uses).map(|(row, uses)| traced_share(row, &uses)).collect::<Vec<_>>()
         });
-        let data: Option<Vec<DataShare>> = data.map(Iterator::collect);
         let missed = |row: Row| DataMisses {
             key: row.key(),
             caches: row.caches.into_iter().map(|cache| (cache.name, cache.misses)).collect(),
         };
         let machine = |machine: Machine| MachineMisses {
             name: machine.name,
+            cores: machine.cores,
             accesses: machine.loads.saturating_add(machine.stores),
             // None of instructions where none was fetched.
             caches: machine
                 .caches
                 .into_iter()
                 .filter(Cache::was_asked)
-                .map(|cache| (cache.name, cache.misses))
+                .map(|cache| CacheMisses { geometry: cache.geometry(), name: cache.name, misses: cache.misses })
                 .collect(),
             data: machine.by.map(|by| by.data.into_iter().map(missed).collect()).unwrap_or_default(),
         };
@@ -151,6 +171,7 @@ impl Snapshot {
             data,
             is_exact: true,
             machines: Some(report.machines.into_iter().map(machine).collect()),
+            missing: report.trace.missing,
             ..Self::default()
         }
     }
@@ -159,12 +180,21 @@ impl Snapshot {
 /// Of [`SimulationReport`](crate::simulation::SimulationReport)'s JSON what is compared.
 #[derive(Deserialize)]
 struct Simulated {
+    #[serde(default)]
+    trace: Trace,
     machines: Vec<Machine>,
+}
+
+#[derive(Default, Deserialize)]
+struct Trace {
+    #[serde(default)]
+    missing: Vec<String>,
 }
 
 #[derive(Deserialize)]
 struct Machine {
     name: String,
+    cores: Option<u32>,
     loads: u64,
     stores: u64,
     caches: Vec<Cache>,
@@ -176,11 +206,18 @@ struct Cache {
     name: String,
     misses: u64,
     lookups: Option<u64>,
+    bytes: Option<u64>,
+    ways: Option<u32>,
+    line_bytes: Option<u32>,
 }
 
 impl Cache {
     fn was_asked(&self) -> bool {
         self.lookups != Some(0)
+    }
+
+    fn geometry(&self) -> Option<Geometry> {
+        Some(Geometry { bytes: self.bytes?, ways: self.ways?, line_bytes: self.line_bytes? })
     }
 }
 
@@ -244,20 +281,41 @@ fn element_type(name: &str) -> &str {
     }
 }
 
+/// The type that data is of, of those of its name: of several the one that has most of the fields that were used; none where more than one has.
+fn type_of_data(named: &[usize], types: &[DeclaredType], data: &DataShare) -> Option<usize> {
+    let used = |row: usize| {
+        let paths: HashSet<&str> = types[row].fields.iter().map(|field| field.path.as_str()).collect();
+        data.fields.iter().filter(|(path, _)| paths.contains(path.as_str())).count()
+    };
+    let [first, others @ ..] = named else { return None };
+    let mut best = (used(*first), Some(*first));
+    for &row in others {
+        let used = used(row);
+        match used.cmp(&best.0) {
+            Ordering::Greater => best = (used, Some(row)),
+            Ordering::Equal => best.1 = None,
+            Ordering::Less => {}
+        }
+    }
+    best.1
+}
+
 /// Of all accesses, with the shares of its fields: of those of its own type by their paths.
-fn traced_share<'u>(row: &Row, uses: impl Iterator<Item = &'u Use>) -> DataShare {
+fn traced_share(row: &Row, uses: &[&Use]) -> DataShare {
     let key = row.key();
     let own = format!("{}.", element_type(&key.type_name));
     let mut fields: Vec<(String, f64)> = Vec::new();
+    let mut by_path: HashMap<String, usize> = HashMap::new();
     for of in uses {
         let Some(field) = &of.field else { continue };
         let path = element_type(field);
         let path = path.strip_prefix(&own).unwrap_or(path).replace("[]", "");
         let part = if row.share > 0.0 { of.share / row.share } else { 0.0 };
-        match fields.iter_mut().find(|(name, _)| *name == path) {
-            Some((_, sum)) => *sum += part,
-            None => fields.push((path, part)),
-        }
+        let at = *by_path.entry(path).or_insert_with_key(|path| {
+            fields.push((path.clone(), 0.0));
+            fields.len() - 1
+        });
+        fields[at].1 += part;
     }
     let fields = fields.into_iter().map(|(name, share)| (name, exact(share))).collect();
     DataShare { key, share: exact(row.share), fields }
@@ -328,7 +386,7 @@ fn declared(name: &str, place: Option<&Position>, bytes: u64, members: &[LayoutM
             let is_own = |outer: &&LayoutMember| outer.name.is_empty() || outer.type_name.starts_with(&variants);
             if open.iter().all(is_own) {
                 let sum = if member.padding { &mut figures.padding_bytes } else { &mut figures.hole_bytes };
-                *sum += member.bytes;
+                *sum = sum.saturating_add(member.bytes);
             }
         } else if member.nested {
             open.push(member);
@@ -339,7 +397,7 @@ fn declared(name: &str, place: Option<&Position>, bytes: u64, members: &[LayoutM
             let (offset, bytes) = match member.bits {
                 Some((first, bits)) => {
                     let (first, end) = (u64::from(first), u64::from(first) + u64::from(bits));
-                    (member.offset + first / 8, end.div_ceil(8) - first / 8)
+                    (member.offset.saturating_add(first / 8), end.div_ceil(8) - first / 8)
                 }
                 None => (member.offset, member.bytes),
             };

@@ -2,12 +2,12 @@
 
 use std::fmt::{self, Write};
 
-use slimline_analyze::comparison::Renamed;
 use slimline_analyze::comparison::chance::Sampled;
 use slimline_analyze::comparison::gate::Regression;
 use slimline_analyze::comparison::layouts::{LayoutChanges, MovedField, TypeChange};
 use slimline_analyze::comparison::misses::MissChanges;
 use slimline_analyze::comparison::shares::ShareChanges;
+use slimline_analyze::comparison::{DataKey, Renamed};
 use slimline_trace::escape::plain;
 
 use super::number::{RANGE, count, percent, plural, plural_of, range};
@@ -39,6 +39,7 @@ pub fn comparison(out: &mut impl Write, comparison: &Comparison, limits: Limits)
     if let Some(changes) = &comparison.misses {
         misses(out, changes, limits)?;
     }
+    not_compared(out, comparison)?;
     // What shares tell of is what misses tell of.
     let renamed = comparison.shares.as_ref().map(|changes| &changes.renamed);
     known_again(
@@ -64,6 +65,7 @@ pub fn check(out: &mut impl Write, check: &Check<'_>) -> fmt::Result {
             writeln!(out, "    {}:{line}", plain(file))?;
         }
     }
+    not_compared(out, check.comparison)?;
     let Comparison { layouts, shares, misses, .. } = check.comparison;
     let mut compared = Vec::new();
     if let Some(changes) = layouts {
@@ -77,6 +79,19 @@ pub fn check(out: &mut impl Write, check: &Check<'_>) -> fmt::Result {
         many => plural(many as u64, "regression"),
     };
     writeln!(out, "{STRONG}{verdict}{STRONG:#}: compared {}", compared.join(", "))
+}
+
+/// Machines and caches without a counterpart, and what is missing of a side.
+fn not_compared(out: &mut impl Write, comparison: &Comparison) -> fmt::Result {
+    for unmatched in comparison.unmatched() {
+        fold(out, &format!("Not compared: {}", plain(&unmatched)), 0, 4)?;
+    }
+    for (which, side) in [("old", &comparison.before), ("new", &comparison.after)] {
+        for missing in &side.missing {
+            fold(out, &format!("Missing on the {which} side: {}", plain(missing)), 0, 4)?;
+        }
+    }
+    Ok(())
 }
 
 fn layouts(out: &mut impl Write, changes: &LayoutChanges, noun: &str, limits: Limits) -> fmt::Result {
@@ -177,7 +192,7 @@ fn shares(out: &mut impl Write, changes: &ShareChanges, noun: &str, limits: Limi
     if changes.rows.len() > limits.rows {
         writeln!(out, "  {} more rows", count((changes.rows.len() - limits.rows) as u64))?;
     }
-    of_one_run(out, changes)
+    shares_of_one_run(out, changes)
 }
 
 /// Of all accesses: nothing is by chance.
@@ -202,7 +217,7 @@ fn exact_shares(out: &mut impl Write, changes: &ShareChanges, noun: &str, limits
     if differing.len() > limits.rows {
         writeln!(out, "  {} more rows", count((differing.len() - limits.rows) as u64))?;
     }
-    of_one_run(out, changes)
+    shares_of_one_run(out, changes)
 }
 
 /// Data whose function or name is another one.
@@ -220,21 +235,21 @@ fn known_again(out: &mut impl Write, renamed: &[Renamed], limits: Limits) -> fmt
     }
 }
 
-fn of_one_run(out: &mut impl Write, changes: &ShareChanges) -> fmt::Result {
-    for (which, data) in [("old", &changes.gone), ("new", &changes.added)] {
-        if data.is_empty() {
-            continue;
-        }
-        let told: Vec<String> = data
-            .iter()
-            .take(MOST_FIELDS)
-            .map(|(key, share)| format!("{} {}", plain(&title(key, None)), percent(share.value)))
-            .collect();
-        let more = data.len().saturating_sub(MOST_FIELDS);
-        let more = if more > 0 { format!(" and {} more", count(more as u64)) } else { String::new() };
-        fold(out, &format!("In the {which} run only: {}{more}", told.join(", ")), 2, 6)?;
+fn shares_of_one_run(out: &mut impl Write, changes: &ShareChanges) -> fmt::Result {
+    let told = |(key, share): &(DataKey, Sampled)| format!("{} {}", plain(&title(key, None)), percent(share.value));
+    of_one_run(out, "old", &changes.gone, told)?;
+    of_one_run(out, "new", &changes.added, told)
+}
+
+/// Data that only one run has.
+fn of_one_run<T>(out: &mut impl Write, which: &str, data: &[T], told: impl Fn(&T) -> String) -> fmt::Result {
+    if data.is_empty() {
+        return Ok(());
     }
-    Ok(())
+    let first: Vec<String> = data.iter().take(MOST_FIELDS).map(told).collect();
+    let more = data.len().saturating_sub(MOST_FIELDS);
+    let more = if more > 0 { format!(" and {} more", count(more as u64)) } else { String::new() };
+    fold(out, &format!("In the {which} run only: {}{more}", first.join(", ")), 2, 6)
 }
 
 fn misses(out: &mut impl Write, changes: &MissChanges, limits: Limits) -> fmt::Result {
@@ -262,17 +277,7 @@ fn misses(out: &mut impl Write, changes: &MissChanges, limits: Limits) -> fmt::R
         ]);
     }
     rows.write(out, 2)?;
-    for (which, data) in [("old", &changes.gone), ("new", &changes.added)] {
-        if !data.is_empty() {
-            let told: Vec<String> = data.iter().take(MOST_FIELDS).map(|key| plain(&title(key, None))).collect();
-            let more = data.len().saturating_sub(MOST_FIELDS);
-            let more = if more > 0 { format!(" and {} more", count(more as u64)) } else { String::new() };
-            fold(out, &format!("In the {which} run only: {}{more}", told.join(", ")), 2, 6)?;
-        }
-    }
-    if !changes.unmatched.is_empty() {
-        let told: Vec<String> = changes.unmatched.iter().map(|name| plain(name)).collect();
-        fold(out, &format!("Of one side only: {}", told.join(", ")), 2, 6)?;
-    }
-    Ok(())
+    let told = |key: &DataKey| plain(&title(key, None));
+    of_one_run(out, "old", &changes.gone, told)?;
+    of_one_run(out, "new", &changes.added, told)
 }

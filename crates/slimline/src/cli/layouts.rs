@@ -30,7 +30,7 @@ pub(crate) struct Layouts {
     #[command(flatten)]
     pub(crate) wanted: WantedTypes,
     /// Show members of the types of this name, or last part of it, in the place of the table
-    #[arg(long, value_name = "TYPE")]
+    #[arg(long, value_name = "TYPE", conflicts_with = "types")]
     pub(crate) show: Option<String>,
     /// What to put types in order by
     #[arg(long, value_enum, default_value_t = LayoutSort::Size)]

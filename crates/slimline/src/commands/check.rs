@@ -3,6 +3,7 @@
 use std::env;
 use std::io::Write;
 
+use anyhow::anyhow;
 use slimline_analyze::comparison::gate::Allowed;
 use slimline_report::comparison::{Check, junit, sarif};
 use slimline_report::text;
@@ -11,6 +12,7 @@ use super::{print, write_whole};
 use crate::cli::{self, CheckFormat};
 use crate::comparing;
 use crate::configuration::{CheckLimits, Configuration};
+use crate::is_broken_pipe;
 
 /// Exit status where something is worse than allowed.
 const REGRESSED: u8 = 1;
@@ -18,8 +20,10 @@ const REGRESSED: u8 = 1;
 pub(crate) fn run(options: &cli::Check) -> anyhow::Result<u8> {
     let configured = Configuration::here()?.check_limits()?;
     let comparison = comparing::compare(&options.against, &options.new, &options.machine)?;
-    let hot = if options.limits.hot.is_empty() { &configured.hot } else { &options.limits.hot };
-    let check = Check::of(&comparison, &allowed(&options.limits, &configured), hot);
+    // What is configured goes for all checks, also for those that compare no types.
+    let configured_hot = if comparison.layouts.is_some() { configured.hot.as_slice() } else { &[] };
+    let hot = if options.limits.hot.is_empty() { configured_hot } else { &options.limits.hot };
+    let check = Check::of(&comparison, &allowed(&options.limits, &configured), hot).map_err(|why| anyhow!(why))?;
     let out = match options.format {
         CheckFormat::Text => {
             let mut out = String::new();
@@ -33,10 +37,12 @@ pub(crate) fn run(options: &cli::Check) -> anyhow::Result<u8> {
             sarif(&check, &directory.to_string_lossy())
         }
     };
-    match &options.report {
-        Some(file) => write_whole(file, |to| write!(to, "{}", anstream::adapter::strip_str(&out)))?,
-        None => print(&out)?,
-    }
+    let told = match &options.report {
+        Some(file) => write_whole(file, |to| write!(to, "{}", anstream::adapter::strip_str(&out))),
+        None => print(&out),
+    };
+    // Whoever reads no further asks for the verdict all the same.
+    told.or_else(|error| if is_broken_pipe(&error) { Ok(()) } else { Err(error) })?;
     Ok(if check.regressions.is_empty() { 0 } else { REGRESSED })
 }
 
@@ -47,12 +53,12 @@ fn allowed(limits: &cli::Limits, configured: &CheckLimits) -> Allowed {
         asked.or(configured).map_or(usual, |percent| percent / 100.0)
     };
     Allowed {
-        size: part(limits.size, configured.size, usual.size),
+        size_percent: limits.size.or(configured.size).unwrap_or(usual.size_percent),
         lines: limits.lines.or(configured.lines).unwrap_or(usual.lines),
         hole_bytes: limits.holes.or(configured.holes).unwrap_or(usual.hole_bytes),
         hot_share: part(limits.hot_share, configured.hot_share, usual.hot_share),
         share_points: part(limits.share_points, configured.share_points, usual.share_points),
-        misses: part(limits.misses, configured.misses, usual.misses),
+        misses_percent: limits.misses.or(configured.misses).unwrap_or(usual.misses_percent),
     }
 }
 
@@ -65,6 +71,6 @@ mod tests {
         let configured = CheckLimits { size: Some(20.0), lines: Some(2), ..CheckLimits::default() };
         let limits = cli::Limits { size: Some(0.0), ..cli::Limits::default() };
         let found = allowed(&limits, &configured);
-        assert_eq!((found.size, found.lines, found.hole_bytes, found.misses), (0.0, 2, 0, 0.05));
+        assert_eq!((found.size_percent, found.lines, found.hole_bytes, found.misses_percent), (0.0, 2, 0, 5.0));
     }
 }

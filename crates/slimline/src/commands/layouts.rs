@@ -16,12 +16,13 @@ pub(crate) fn run(options: &cli::Layouts) -> anyhow::Result<u8> {
         LayoutSort::Crossings => LayoutOrder::Crossings,
         LayoutSort::Name => LayoutOrder::Name,
     };
-    // Who names a type wants it whoseever it is.
-    let wanted = TypeFilter::from(&options.wanted);
-    let wanted = TypeFilter { all: wanted.all || options.show.is_some(), ..wanted };
-    let mut report = declared_layouts::read(&options.files, &wanted, order)?;
+    let mut wanted = TypeFilter::from(&options.wanted);
     if let Some(name) = &options.show {
-        report.types.retain(|layout| annotate::is_called(&layout.name, name));
+        // Who names a type wants it whoseever it is.
+        wanted = TypeFilter { types: vec![name.clone()], all: true, ..wanted };
+    }
+    let report = declared_layouts::read(&options.files, &wanted, order)?;
+    if let Some(name) = &options.show {
         ensure!(!report.types.is_empty(), "no type {name:?} in what was read: slimline layouts FILE lists types");
     }
     match options.format {

@@ -159,6 +159,16 @@ fn a_type_is_shown_with_its_members() {
     let json: serde_json::Value =
         serde_json::from_str(&shown(&scratch, &["layouts", "program", "--type", "node", "--format", "json"])).unwrap();
     assert_eq!((&json["schema"], &json["types"][0]["members"][3]["name"]), (&1.into(), &"tag".into()));
+    // As a baseline it says what it has, so that other types are not new.
+    fs::write(
+        scratch.path("node.json"),
+        shown(&scratch, &["layouts", "program", "--show", "node", "--format", "json"]),
+    )
+    .unwrap();
+    let text = shown(&scratch, &["diff", "node.json", "program"]);
+    assert_eq!(text, "node.json → program\n\nLAYOUTS\n  1 type is the same\n");
+    let both = slimline(&scratch, ["layouts", "program", "--show", "node", "--type", "own"]);
+    assert_eq!(both.status.code(), Some(2), "{}", stderr(&both));
 }
 
 /// pahole's own figures of structures that it can read: sizes, holes and padding.

@@ -128,6 +128,81 @@ fn misses_are_held_against_their_limit() {
     assert!(text.starts_with("misses: all data: 106 misses of D1 on valgrind, was 100 (+6.0 %)\n"), "{text}");
 }
 
+/// A gate that compared nothing, or not all, must not pass.
+#[test]
+fn what_was_not_compared_does_not_pass() {
+    let scratch = Scratch::new();
+    compile(&scratch, "old", BODIES);
+    compile(&scratch, "new", &planted().replace("double mass", "double weight").replace(".mass", ".weight"));
+    keep(&scratch, &["layouts", "old", "--format", "json"], "layouts.json");
+    let refused = |arguments: &[&str], expected: &str| {
+        check_refused(&slimline(&scratch, &[&["check"], arguments].concat()), expected);
+    };
+    let against = ["--against", "layouts.json"];
+    refused(
+        &[&["old", "--hot", "body.mas"], &against[..]].concat(),
+        "hot field body.mas: no field of layouts.json or old",
+    );
+    refused(&[&["new", "--hot", "body.mass"], &against[..]].concat(), "hot field body.mass: layouts.json has it");
+    // Files of debug information that are gone.
+    let output = scratch.bash("gcc -O2 -g -gsplit-dwarf old.src/bodies.c -o split && rm *.dwo").output().unwrap();
+    assert!(output.status.success(), "{}", stderr(&output));
+    refused(
+        &[&["split"], &against[..]].concat(),
+        "split: 1 units are in .dwo files that are not there, or of another build",
+    );
+    // Misses of another machine, and of another one of the same name.
+    fs::write(scratch.path("trace"), " L 10,4\n").unwrap();
+    let machine = |name: &str, bytes: u64| {
+        let text = format!(
+            "name = \"tiny\"\n[[cache]]\nname = \"L1\"\nlevel = 1\nsize = {bytes}\nline = 64\nways = 2\nlatency = 4\n\
+             [[memory]]\nname = \"DRAM\"\nlatency = 200\ncores = \"all\"\n"
+        );
+        fs::write(scratch.path("tiny.toml"), text).unwrap();
+        keep(&scratch, &["simulate", "trace", "--machine", "tiny.toml", "--format", "json"], name);
+    };
+    machine("small.json", 1024);
+    machine("large.json", 2048);
+    keep(&scratch, &["simulate", "trace", "--machine", "valgrind", "--format", "json"], "valgrind.json");
+    refused(&["small.json", "--against", "valgrind.json"], "no machine in common: valgrind is on the old side only");
+    refused(&["large.json", "--against", "small.json"], "has 2,048 bytes, 2 ways, lines of 64 bytes; had 1,024 bytes");
+    assert_eq!(check(&scratch, &["small.json", "--against", "small.json"]).0, Some(0));
+    // What is configured as hot is not asked for where there are no types.
+    fs::write(scratch.path("slimline.toml"), "[check]\nhot = [\"body.mass\"]\n").unwrap();
+    assert_eq!(check(&scratch, &["small.json", "--against", "small.json"]).0, Some(0));
+    refused(&[&["new"], &against[..]].concat(), "hot field body.mass: layouts.json has it");
+}
+
+/// A session without debug information tells no types.
+#[test]
+fn a_baseline_without_types_does_not_pass() {
+    let scratch = Scratch::new();
+    compile(&scratch, "old", BODIES);
+    let output = scratch.bash("strip -o bare old").output().unwrap();
+    assert!(output.status.success(), "{}", stderr(&output));
+    record(&scratch, "bare.data", "bare");
+    keep(&scratch, &["report", "bare.data", "--format", "json"], "bare.json");
+    let refused = slimline(&scratch, &["check", "old", "--against", "bare.json"]);
+    check_refused(&refused, "bare.json tells no types, so nothing was compared: compile the program with -g");
+}
+
+/// Whoever reads no further still gets the verdict.
+#[test]
+fn a_closed_pipe_leaves_the_verdict() {
+    let scratch = Scratch::new();
+    compile(&scratch, "old", BODIES);
+    compile(&scratch, "new", &planted());
+    for (new, report, expected) in
+        [("new", &[][..], Some(1)), ("new", &["--report", "-"][..], Some(1)), ("old", &[][..], Some(0))]
+    {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let mut command = scratch.slimline([&["check", new, "--against", "old"], report].concat());
+        let output = command.stdout(writer).output().unwrap();
+        assert_eq!((output.status.code(), stderr(&output)), (expected, String::new()), "{new} {report:?}");
+    }
+}
+
 #[test]
 fn what_cannot_be_compared_is_one_line() {
     let scratch = Scratch::new();
