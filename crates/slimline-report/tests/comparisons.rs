@@ -316,7 +316,8 @@ fn offsets_at_the_end_of_numbers_are_told() {
             for member in &mut layout.members {
                 (member.offset, member.bits) = (offset, None);
             }
-            layout.members.push(LayoutMember { offset, bits: Some((u8::MAX, 9)), ..LayoutMember::default() });
+            let bits = LayoutMember { type_name: "long".into(), bits: Some((u8::MAX, 9)), ..LayoutMember::default() };
+            layout.members.push(LayoutMember { offset, ..bits });
             layout.members.push(LayoutMember { offset, bytes: u64::MAX, ..LayoutMember::default() });
             layout.members.push(LayoutMember { offset, bytes: u64::MAX, ..LayoutMember::default() });
         }

@@ -276,7 +276,9 @@ fn misses(out: &mut impl Write, changes: &MissChanges, limits: Limits) -> fmt::R
             row.key.as_ref().map_or_else(|| "all".to_owned(), |key| plain(&title(key, None))),
         ]);
     }
-    rows.write(out, 2)?;
+    if !changes.rows.is_empty() {
+        rows.write(out, 2)?;
+    }
     let told = |key: &DataKey| plain(&title(key, None));
     of_one_run(out, "old", &changes.gone, told)?;
     of_one_run(out, "new", &changes.added, told)
