@@ -36,7 +36,7 @@ pub use self::prefetches::{
 use self::titles::title;
 pub use self::unstructured::UnstructuredRow;
 
-/// What a change must save to be advised: [`TimeRatio::is_worth_it`].
+/// What a change must save to be advised ([`TimeRatio::is_worth_it`]), in words.
 pub(crate) const ENOUGH: &str = "5 % of the time, or 2 % for sure";
 use crate::full_trace::bounds;
 use crate::simulation::AccessTrace;

@@ -6,7 +6,7 @@ mod art;
 use art::art;
 use slimline_analyze::comparison::gate::Allowed;
 use slimline_analyze::comparison::layouts::{DeclaredField, DeclaredType, Figures};
-use slimline_report::comparison::{Check, Comparison, Snapshot, junit, sarif};
+use slimline_report::comparison::{Check, Comparison, NamedHot, Snapshot, junit, sarif};
 use slimline_report::declared_layouts::{LayoutOrder, LayoutsFile, LayoutsReport, TypeFilter, TypeLayout};
 use slimline_report::text::{self, Limits, WIDTH};
 use slimline_report::view::*;
@@ -37,8 +37,12 @@ fn between(old: Snapshot, new: Snapshot) -> Result<Comparison, String> {
 }
 
 fn judged<'c>(comparison: &'c Comparison, hot: &[&str]) -> Result<Check<'c>, String> {
-    let hot: Vec<String> = hot.iter().map(|pattern| (*pattern).to_owned()).collect();
-    Check::of(comparison, &Allowed::default(), &hot)
+    judged_so(comparison, hot, true)
+}
+
+fn judged_so<'c>(comparison: &'c Comparison, hot: &[&str], is_for_this: bool) -> Result<Check<'c>, String> {
+    let patterns: Vec<String> = hot.iter().map(|pattern| (*pattern).to_owned()).collect();
+    Check::of(comparison, &Allowed::default(), &NamedHot { patterns: &patterns, is_for_this })
 }
 
 fn compared() -> Comparison {
@@ -219,6 +223,11 @@ fn hot_fields_that_are_named_must_be_there() {
     let of = |fields: &[&str]| types_of(vec![body(fields)], &[]);
     let told = refused(of(&["x", "mass"]), of(&["x", "mass"]), &["body.*", "body.mas"]);
     assert!(told.starts_with("hot field body.mas: no field of baseline.json or slimline.data is called so"), "{told}");
+    // One for all checks may be another program's.
+    let same = between(of(&["x", "mass"]), of(&["x", "mass"])).unwrap();
+    assert!(judged_so(&same, &["body.mas"], false).is_ok());
+    let renamed = between(of(&["x", "mass"]), of(&["x", "weight"])).unwrap();
+    assert!(judged_so(&renamed, &["body.mass"], false).is_err());
     let told = refused(of(&["x", "mass"]), of(&["x", "weight"]), &["body.mass"]);
     assert!(told.starts_with("hot field body.mass: baseline.json has it, and no field of slimline.data"), "{told}");
     assert_eq!(refused(of(&["x", "mass"]), of(&["x", "weight"]), &["body.weight"]), "");

@@ -616,7 +616,7 @@ fn affinity_graph() {
 
 #[test]
 fn advice_as_sarif() {
-    let log = sarif::json(&art(), "/src");
+    let log = sarif::json(&art(), "/src", "/src/art");
     insta::assert_snapshot!(log.replace(env!("CARGO_PKG_VERSION"), "VERSION"));
 }
 
@@ -626,7 +626,7 @@ fn files_of_sarif_are_relative_to_where_the_program_began() {
     let uri = |file: &str| {
         let mut report = art();
         report.advice[0].declared_at = Some(Position { file: file.into(), line: 0 });
-        let log: serde_json::Value = serde_json::from_str(&sarif::json(&report, "/src/art")).unwrap();
+        let log: serde_json::Value = serde_json::from_str(&sarif::json(&report, "/src/art", "/src/art/art")).unwrap();
         let place = &log["runs"][0]["results"][0]["locations"][0]["physicalLocation"];
         assert_eq!(place["region"], serde_json::Value::Null, "no line is known");
         let artifact = &place["artifactLocation"];

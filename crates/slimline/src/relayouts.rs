@@ -37,7 +37,7 @@ use slimline_trace::stream::order::{Piece, StreamKey};
 use crate::accesses::AttributedReader;
 use crate::inlining::{find_inlined, owners_of};
 use crate::loops::{LoopSearch, Walks};
-use crate::machines::simulation;
+use crate::machines::{simulated_machine, simulation};
 use crate::object_trace::{FoundObjects, ObjectReader, Wanted};
 use crate::prefetches::{MeasuredPrefetches, PrefetchSearch};
 use crate::recorded::{Pass, Reader, RecordedTrace};
@@ -61,20 +61,23 @@ const MOST_PLACED: usize = 1 << 24;
 /// Which layouts of a structure a search is among.
 pub(crate) type IsTried = fn(&StructureShape, &Candidate) -> bool;
 
-/// Searches for better layouts of the structures that a trace's program waits for, among these.
-pub(crate) fn search(directory: &Path, machine: (&Machine, &str), is_tried: IsTried) -> anyhow::Result<RelayoutReport> {
+/// Searches for better layouts of the structures that a trace's program waits for, among these, on the machine of this name; on `host` where
+/// none is named.
+pub(crate) fn search(directory: &Path, machine: Option<&str>, is_tried: IsTried) -> anyhow::Result<RelayoutReport> {
+    let name = machine.unwrap_or("host");
+    let machine = simulated_machine(name)?.with_usual_tlbs();
     let trace = RecordedTrace::open(directory)?;
-    let (mut survey, mut walks) = (Survey::of(machine.0), Walks::default());
+    let (mut survey, mut walks) = (Survey::of(&machine), Walks::default());
     let mut walking = walks.taking();
     let mut accesses = AttributedReader::new(&trace, AttributedAccesses::new(), &mut walking);
     let mut reader = survey.reader(&trace);
     let pass = trace.read(&mut [&mut reader, &mut accesses])?;
     let objects = reader.finish();
-    let search = Search::of(&trace, &pass, (survey, objects), machine)?.among(is_tried);
+    let search = Search::of(&trace, &pass, (survey, objects), (&machine, name))?.among(is_tried);
     let sites = accesses.sites();
     let read = accesses.finish(&trace, &pass)?;
     let (extents, walks) = (walking.finish(), walks.finish());
-    let loops = LoopSearch::of((&walks, extents), machine.0, &read.origins);
+    let loops = LoopSearch::of((&walks, extents), &machine, &read.origins);
     let of_keys = (&*sites, &*walks);
     let prefetches = PrefetchSearch::of(trace.program(), of_keys, &read.origins, AttributedAccesses::new);
     drop(walks);

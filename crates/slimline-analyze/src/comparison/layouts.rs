@@ -101,9 +101,9 @@ pub struct LayoutChanges {
 /// Whether an old type is that new one.
 type IsIt<'w> = &'w dyn Fn(&DeclaredType, &DeclaredType) -> bool;
 
-/// Compares the types of two builds. Types are known again by name; of several of a name those that are the same go together, first
-/// those of one file, then others of one file, then in their order. That is not done where the new one's file was there before, and is another
-/// one: it is another type.
+/// Compares the types of two builds. Types are known again by name; of several of a name those of one file go together, first those that
+/// are the same. Then others do, likewise, in their order, as a file may have another name now: not with a new one whose file was there
+/// before, which is another type.
 pub fn compare(old: &[DeclaredType], new: &[DeclaredType]) -> LayoutChanges {
     let mut changes = LayoutChanges::default();
     let mut by_name: BTreeMap<&str, [Vec<&DeclaredType>; 2]> = BTreeMap::new();
@@ -120,8 +120,8 @@ pub fn compare(old: &[DeclaredType], new: &[DeclaredType]) -> LayoutChanges {
         };
         let ways: [IsIt<'_>; 4] = [
             &|old, new| is_same(old, new) && file(old) == file(new),
-            &is_same,
             &|old, new| file(old) == file(new),
+            &|old, new| is_same(old, new) && is_moved(old, new),
             &is_moved,
         ];
         for is_it in ways {
@@ -242,6 +242,9 @@ pub(super) mod tests {
         assert_eq!((grown(&found), found.gone.len(), found.added), (vec![(16, 24)], 1, vec![of("b.c", 32)]));
         let found = compare(&[of("a.c", 8), of("b.c", 16)], &[of("b.c", 24), of("c.c", 32)]);
         assert_eq!((grown(&found), found.gone.len()), (vec![(16, 24), (8, 32)], 0));
+        // Also where a type has become what another file's was.
+        let found = compare(&[of("a.c", 8), of("b.c", 16)], &[of("a.c", 16), of("b.c", 24)]);
+        assert_eq!((grown(&found), found.same), (vec![(8, 16), (16, 24)], 0));
         // The only one of its name is itself, wherever it was moved to.
         let other = |bytes| DeclaredType { name: "other".to_owned(), ..of("b.c", bytes) };
         let found = compare(&[of("a.c", 8), other(4)], &[of("b.c", 24), other(4)]);

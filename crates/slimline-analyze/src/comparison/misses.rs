@@ -32,6 +32,12 @@ impl MachineMisses {
         });
         cores.into_iter().chain(caches).collect()
     }
+
+    /// Whether cycles are the same thing on both: none has a cache that the other one lacks, either.
+    pub fn costs_as(&self, new: &Self) -> bool {
+        let names = |machine: &Self| machine.caches.iter().map(|cache| cache.name.clone()).collect::<BTreeSet<_>>();
+        self.name == new.name && self.differences(new).is_empty() && names(self) == names(new)
+    }
 }
 
 /// What a cache of a machine did.
@@ -86,11 +92,6 @@ impl MissChange {
     /// By how much of what it was it has grown: 0.1 is a tenth more; `None` where there were none.
     pub fn growth(&self) -> Option<f64> {
         (self.old > 0).then(|| self.new as f64 / self.old as f64 - 1.0)
-    }
-
-    /// By how much of all misses of the cache it has grown.
-    pub fn weight(&self) -> f64 {
-        (self.new as f64 - self.old as f64) / self.all_old.max(1) as f64
     }
 }
 
@@ -239,9 +240,9 @@ mod tests {
         let rows: Vec<_> = found
             .rows
             .iter()
-            .map(|row| (row.key.as_ref().map(|key| key.name.as_str()), row.growth(), row.weight()))
+            .map(|row| (row.key.as_ref().map(|key| key.name.as_str()), row.growth(), row.all_old))
             .collect();
-        assert_eq!(rows, [(None, Some(0.5), 0.5), (Some("a"), Some(110.0 / 60.0 - 1.0), 0.5)]);
+        assert_eq!(rows, [(None, Some(0.5), 100), (Some("a"), Some(110.0 / 60.0 - 1.0), 100)]);
         assert_eq!((found.gone[0].name.as_str(), found.added[0].name.as_str()), ("b", "c"));
         assert_eq!(found.unmatched, [of_one_run("small", false)]);
     }
@@ -271,6 +272,13 @@ mod tests {
         let old = of(Some(4), Some(32768));
         let found = compare(&old, &of(Some(8), Some(49152)));
         assert!(found.rows.is_empty() && found.accesses.is_empty());
+        let two_levels = || {
+            let mut of = of(Some(4), Some(32768));
+            of[0].caches.push(CacheMisses { name: "L2".to_owned(), geometry: None, misses: 1 });
+            of
+        };
+        assert!(two_levels()[0].costs_as(&two_levels()[0]));
+        assert!(!two_levels()[0].costs_as(&old[0]) && !old[0].costs_as(&two_levels()[0]));
         let geometry = |bytes| Geometry { bytes, ways: 8, line_bytes: 64 };
         let cache = Unmatched::Cache {
             machine: "host".to_owned(),

@@ -73,6 +73,22 @@ pub enum Change {
 }
 
 impl Change {
+    /// All of them.
+    pub const ALL: [Self; 12] = [
+        Self::Reorder,
+        Self::Align,
+        Self::Pool,
+        Self::Merge,
+        Self::Inline,
+        Self::HotCold,
+        Self::Shrink,
+        Self::BitFields,
+        Self::Indexes,
+        Self::Split,
+        Self::ArrayOfEach,
+        Self::Blocks,
+    ];
+
     /// As reports call it.
     pub const fn name(self) -> &'static str {
         match self {

@@ -30,7 +30,7 @@ pub const WORTH_IT: f64 = 0.02;
 /// Part of it that it must save where one end does not: less than this predictions are off by often.
 pub const WORTH_A_RISK: f64 = 0.05;
 /// Of layouts that save nearly as much as the best the simplest is advised: so much of it must be saved.
-pub const NEARLY: f64 = 0.9;
+const NEARLY: f64 = 0.9;
 
 /// What a program took with some layouts: what is needed to compare.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -93,7 +93,7 @@ impl TimeRatio {
         1.0 - self.expected
     }
 
-    /// Whether that is enough to advise it.
+    /// Whether that is enough to advise it: reports say so in words.
     pub fn is_worth_it(&self) -> bool {
         self.saved() >= if self.high < 1.0 { WORTH_IT } else { WORTH_A_RISK }
     }

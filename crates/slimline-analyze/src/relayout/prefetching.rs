@@ -213,6 +213,8 @@ pub struct SearchedLoad {
     pub chosen: Option<usize>,
     /// What all of the program took with the best of these, and nothing else changed.
     pub confirmed: Option<Taken>,
+    /// That one, where it did not save enough then.
+    rejected: Option<usize>,
 }
 
 impl SearchedLoad {
@@ -225,7 +227,9 @@ impl SearchedLoad {
     /// Takes in what the program took with what is chosen alone: one that does not save enough is not advised.
     pub fn confirm(&mut self, taken: Taken, before: &Taken) {
         self.confirmed = Some(taken);
-        self.chosen = self.chosen.filter(|_| TimeRatio::of(&taken, before).is_worth_it());
+        if !TimeRatio::of(&taken, before).is_worth_it() {
+            self.rejected = self.chosen.take();
+        }
     }
 
     /// The distance that is advised.
@@ -233,8 +237,11 @@ impl SearchedLoad {
         self.chosen.map(|chosen| self.tried[chosen].0)
     }
 
-    /// The one that saves most, whether that is enough or not.
+    /// Where none is advised: the one that all of the program was tried with, else the one that saves most.
     pub fn closest(&self) -> Option<(u32, TimeRatio)> {
+        if let Some(rejected) = self.rejected {
+            return Some(self.tried[rejected]);
+        }
         self.tried.iter().max_by(|a, b| a.1.saved().total_cmp(&b.1.saved())).copied()
     }
 }
@@ -297,6 +304,7 @@ impl FoundLoads {
                 tried: Vec::new(),
                 chosen: None,
                 confirmed: None,
+                rejected: None,
             });
         }
         searched.sort_by(|a, b| b.share.total_cmp(&a.share));

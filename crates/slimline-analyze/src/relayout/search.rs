@@ -61,6 +61,8 @@ pub struct Searched {
     pub chosen: Option<usize>,
     /// What all of the program took with the best of these, and nothing else changed.
     pub confirmed: Option<Taken>,
+    /// That one, where it did not save enough then.
+    rejected: Option<usize>,
 }
 
 impl Searched {
@@ -78,6 +80,7 @@ impl Searched {
             tried: Vec::new(),
             chosen: None,
             confirmed: None,
+            rejected: None,
         }
     }
 
@@ -97,7 +100,9 @@ impl Searched {
     /// Takes in what the program took with what is chosen alone: one that does not save enough is not advised.
     pub fn confirm(&mut self, taken: Taken, before: &Taken) {
         self.confirmed = Some(taken);
-        self.chosen = self.chosen.filter(|_| TimeRatio::of(&taken, before).is_worth_it());
+        if !TimeRatio::of(&taken, before).is_worth_it() {
+            self.rejected = self.chosen.take();
+        }
     }
 
     /// The layout that is advised.
@@ -105,8 +110,11 @@ impl Searched {
         self.chosen.map(|chosen| &self.tried[chosen])
     }
 
-    /// The one that saves most, whether that is enough or not.
+    /// Where none is advised: the one that all of the program was tried with, else the one that saves most.
     pub fn closest(&self) -> Option<&Tried> {
+        if let Some(rejected) = self.rejected {
+            return Some(&self.tried[rejected]);
+        }
         self.tried.iter().max_by(|a, b| a.ratio.saved().total_cmp(&b.ratio.saved()))
     }
 }
@@ -158,6 +166,23 @@ mod tests {
     use crate::full_trace::held_values::{Narrower, Number};
     use crate::full_trace::values::Range;
     use slimline_simulate::waiting::Times;
+
+    /// What saves most but not surely is not what all of the program was tried with.
+    #[test]
+    fn what_was_confirmed_and_fell_through_is_the_closest() {
+        let shape = structure(88, &[("key", 8), ("note", 72), ("next", 8)]);
+        let visits = Visits { accesses: 100, ..Visits::of(&[(0b101, 1000), (0b010, 1)]) };
+        let objects = Objects { count: 100, otherwise: 0, apart: 0 };
+        let found: Vec<Candidate> = candidates(&shape, &visits, objects).unwrap().into_iter().take(2).collect();
+        let mut searched = Searched::new(0, 0.5, 100, objects);
+        let ratio = |expected, high| TimeRatio { low: 0.5, expected, high };
+        searched.judge(found, &[ratio(0.97, 0.99), ratio(0.955, 1.1)]);
+        assert_eq!((searched.chosen, searched.closest().unwrap().ratio.expected), (Some(0), 0.955));
+        let taken =
+            |cycles| Taken { times: Times { least: cycles, expected: cycles, most: cycles }, ..Taken::default() };
+        searched.confirm(taken(99.0), &taken(100.0));
+        assert_eq!((searched.chosen, searched.closest().unwrap().ratio.expected), (None, 0.97));
+    }
 
     /// Of nodes of which a part could be narrower: what is behind is not tried with that on top.
     #[test]

@@ -7,10 +7,10 @@ use slimline_trace::stream::sites::{Nameless, ValueKind};
 
 use crate::llvm::{Metadata, MetadataKind, Module, Value};
 
-use super::spelling::NAME;
-
 use super::rust;
 
+/// Where names of namespaces are.
+pub(super) const NAME: usize = 2;
 /// Most types within types that are followed: debug information of a hostile file may be a circle.
 pub(super) const MAX_DEPTH: usize = 32;
 /// Types that are looked into for one access: of unions in unions each member may lead on.

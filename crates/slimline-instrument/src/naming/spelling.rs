@@ -2,11 +2,8 @@
 
 use crate::llvm::{Metadata, MetadataKind, Value};
 
-use super::layout::{Layouts, MAX_DEPTH, tag};
+use super::layout::{Layouts, MAX_DEPTH, NAME, tag};
 use super::rust;
-
-/// Where names of namespaces are.
-pub(super) const NAME: usize = 2;
 
 impl<'m> Layouts<'m> {
     /// What a structure is called: its identifier and its name.

@@ -2,14 +2,17 @@
 
 use slimline_analyze::comparison::layouts::DeclaredType;
 
-use super::{Comparison, Snapshot, is_field};
-use crate::annotate::is_called;
+use super::{Comparison, NamedHot, Snapshot, is_field, is_type_of};
 
 impl Comparison {
-    /// Says why nobody can tell from it that nothing is worse, and what to do.
-    pub(super) fn is_enough(&self, hot: &[String]) -> Result<(), String> {
-        let fields = hot.iter().find_map(|pattern| self.lacks_field(pattern));
-        self.lacks_types().or_else(|| self.lacks_machine()).or_else(|| self.lacks_rows()).or(fields).map_or(Ok(()), Err)
+    /// Whether it is enough to tell that nothing is worse.
+    ///
+    /// # Errors
+    /// It is not: why, and what to do.
+    pub(super) fn judgeable(&self, hot: &NamedHot<'_>) -> Result<(), String> {
+        let lacks_field = || hot.patterns.iter().find_map(|pattern| self.lacks_field(pattern, hot.is_for_this));
+        let lacks = self.lacks_types().or_else(|| self.lacks_machine()).or_else(|| self.lacks_rows());
+        lacks.or_else(lacks_field).map_or(Ok(()), Err)
     }
 
     /// What is not there of a program's types would be neither worse nor gone.
@@ -54,21 +57,22 @@ impl Comparison {
     }
 
     /// A field that is named as hot is there, unless the new side tells nothing of its type, as sessions do of what they did not meet.
-    fn lacks_field(&self, pattern: &str) -> Option<String> {
+    fn lacks_field(&self, pattern: &str, is_for_this: bool) -> Option<String> {
         let Self { old, new, .. } = self;
         if self.layouts.is_none() {
-            return Some(format!("--hot {pattern}: no types of {old} and {new} can be compared"));
+            return is_for_this.then(|| format!("--hot {pattern}: no types of {old} and {new} can be compared"));
         }
         if has_field(&self.after, pattern) {
             return None;
         }
         if !has_field(&self.before, pattern) {
-            return Some(format!(
-                "hot field {pattern}: no field of {old} or {new} is called so; slimline layouts FILE --show TYPE lists them"
-            ));
+            return is_for_this.then(|| {
+                format!(
+                    "hot field {pattern}: no field of {old} or {new} is called so; slimline layouts FILE --show TYPE lists them"
+                )
+            });
         }
-        let is_of_it =
-            |type_: &DeclaredType| pattern.split_once('.').is_some_and(|(name, _)| is_called(&type_.name, name));
+        let is_of_it = |type_: &DeclaredType| is_type_of(pattern, &type_.name);
         let is_told = self.after.filter.is_some() || types(&self.after).iter().any(is_of_it);
         is_told.then(|| {
             format!(

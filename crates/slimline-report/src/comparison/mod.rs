@@ -6,6 +6,7 @@ mod sarif;
 mod snapshot;
 
 use std::collections::HashMap;
+use std::hash::Hash;
 
 use serde_json::{Value, json};
 use slimline_analyze::comparison::chance::Sampled;
@@ -35,9 +36,9 @@ pub struct Comparison {
     /// What the new side is called.
     pub new: String,
     /// What the old side tells.
-    pub before: Snapshot,
+    pub(crate) before: Snapshot,
     /// What the new side tells.
-    pub after: Snapshot,
+    pub(crate) after: Snapshot,
     /// What shares are of.
     pub noun: &'static str,
     /// Whether they are of all accesses, so that nothing of them is by chance.
@@ -71,7 +72,7 @@ impl Comparison {
         });
         // Cycles of different machines are different things.
         let is_same_cost = match [&before, &after].map(|side| side.machines.as_ref().and_then(|all| all.first())) {
-            [Some(old), Some(new)] => old.name == new.name && old.differences(new).is_empty(),
+            [Some(old), Some(new)] => old.costs_as(new),
             [old, new] => old.is_none() && new.is_none(),
         };
         let shares = before
@@ -166,6 +167,15 @@ impl Comparison {
     }
 }
 
+/// Fields that are hot whatever was measured, as `TYPE.FIELD`.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NamedHot<'c> {
+    /// What matches them.
+    pub patterns: &'c [String],
+    /// They are named for this check, so each must be there; else for all checks, also of programs that have none of them.
+    pub is_for_this: bool,
+}
+
 /// The verdict of `slimline check`.
 pub struct Check<'c> {
     /// What was compared.
@@ -175,13 +185,14 @@ pub struct Check<'c> {
 }
 
 impl<'c> Check<'c> {
-    /// What of a comparison is worse than allowed; fields that one of `hot` matches (`TYPE.FIELD`) are hot, whatever was measured.
+    /// What of a comparison is worse than allowed; fields that are named hot are so, whatever was measured.
     ///
     /// # Errors
     /// What was compared is not enough to say that nothing is worse; in words.
-    pub fn of(comparison: &'c Comparison, allowed: &Allowed, hot: &[String]) -> Result<Self, String> {
-        comparison.is_enough(hot)?;
-        let is_hot = |type_name: &str, path: &str| hot.iter().any(|pattern| is_field(pattern, type_name, path));
+    pub fn of(comparison: &'c Comparison, allowed: &Allowed, hot: &NamedHot<'_>) -> Result<Self, String> {
+        comparison.judgeable(hot)?;
+        let is_hot =
+            |type_name: &str, path: &str| hot.patterns.iter().any(|pattern| is_field(pattern, type_name, path));
         let mut regressions = Vec::new();
         regressions.extend(comparison.layouts.iter().flat_map(|changes| of_layouts(changes, allowed, is_hot)));
         regressions.extend(comparison.shares.iter().flat_map(|changes| of_shares(changes, allowed)));
@@ -224,14 +235,7 @@ impl<'c> Check<'c> {
 
     /// What each regression is of; of those of a rule that are called alike the later ones are numbered.
     pub(crate) fn subjects(&self) -> Vec<String> {
-        let mut seen: HashMap<(Rule, String), u32> = HashMap::new();
-        let numbered = |regression: &Regression<'_>| {
-            let subject = subject(regression);
-            let number = seen.entry((regression.rule(), subject.clone())).or_default();
-            *number += 1;
-            if *number == 1 { subject } else { format!("{subject} ({number})") }
-        };
-        self.regressions.iter().map(numbered).collect()
+        numbered(self.regressions.iter().map(|regression| (regression.rule(), subject(regression))))
     }
 
     /// What is worse, in a sentence.
@@ -257,6 +261,17 @@ impl<'c> Check<'c> {
             }
         }
     }
+}
+
+/// Names, of which the later ones that are called alike under one heading are numbered: readers of findings take what is called alike for one.
+pub(crate) fn numbered<H: Eq + Hash + Clone>(named: impl Iterator<Item = (H, String)>) -> Vec<String> {
+    let mut seen: HashMap<(H, String), u32> = HashMap::new();
+    let own = |(heading, name): (H, String)| {
+        let number = seen.entry((heading, name.clone())).or_default();
+        *number += 1;
+        if *number == 1 { name } else { format!("{name} ({number})") }
+    };
+    named.map(own).collect()
 }
 
 /// What a regression is of.
@@ -377,7 +392,12 @@ fn added(change: &TypeChange) -> String {
 
 /// Whether `TYPE.FIELD` is that of a field; the type's name may be its last part.
 fn is_field(pattern: &str, type_name: &str, path: &str) -> bool {
-    pattern.split_once('.').is_some_and(|(type_, field)| is_called(type_name, type_) && is_match(field, path))
+    is_type_of(pattern, type_name) && pattern.split_once('.').is_some_and(|(_, field)| is_match(field, path))
+}
+
+/// Whether that is a field of this type.
+fn is_type_of(pattern: &str, type_name: &str) -> bool {
+    pattern.split_once('.').is_some_and(|(type_, _)| is_called(type_name, type_))
 }
 
 fn told(share: Sampled) -> String {

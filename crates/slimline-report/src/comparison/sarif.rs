@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use slimline_analyze::comparison::gate::Regression;
 
 use super::{Check, rule_id, rule_words, type_of};
-use crate::export::sarif::{location, log, message, rule};
+use crate::export::sarif::{Subject, location, log, message, rule};
 use crate::view::Position;
 
 /// The log; `directory` is what relative files are below.
@@ -18,9 +18,15 @@ pub fn sarif(check: &Check<'_>, directory: &str) -> String {
         })
         .collect();
     let result = |(regression, name): (&Regression<'_>, String)| {
+        let kind = match regression {
+            Regression::Field(..) => "member",
+            Regression::Type(..) => "type",
+            Regression::Share(_) | Regression::Misses(_) => "variable",
+        };
         let change = type_of(regression);
+        let subject = Subject { name, kind };
         let place = change.and_then(|change| change.place.clone()).map(|(file, line)| Position { file, line });
-        let location = location(place.as_ref(), &check.comparison.new, &name, directory);
+        let location = location(place.as_ref(), &check.comparison.new, &subject, directory);
         let id = rule_id(regression.rule());
         json!({
             "ruleId": id,
@@ -29,7 +35,7 @@ pub fn sarif(check: &Check<'_>, directory: &str) -> String {
             "level": "error",
             "message": message(&check.message(regression)),
             "locations": [location],
-            "partialFingerprints": { "slimlineCheck/v1": format!("{id} {name}") },
+            "partialFingerprints": { "slimlineCheck/v1": format!("{id} {}", subject.name) },
         })
     };
     let results: Vec<Value> = check.regressions.iter().zip(check.subjects()).map(result).collect();

@@ -93,14 +93,13 @@ impl<W: Write> Picture<'_, W> {
             Layer::Field => FIELD,
         };
         let name = one_line(name);
-        let attribute = xml(&name);
+        let escaped = xml(&name);
         writeln!(
             self.out,
-            "<g class=\"frame\" tabindex=\"0\" data-from=\"{from:.9}\" data-size=\"{size:.9}\" data-depth=\"{depth}\" data-name=\"{attribute}\">\
-             <title>{}: {} ({})</title>\
+            "<g class=\"frame\" tabindex=\"0\" data-from=\"{from:.9}\" data-size=\"{size:.9}\" data-depth=\"{depth}\" data-name=\"{escaped}\">\
+             <title>{escaped}: {} ({})</title>\
              <rect x=\"{x:.2}\" y=\"{y}\" width=\"{width:.2}\" height=\"{}\" fill=\"{colour}\"/>\
              <text x=\"{:.2}\" y=\"{}\" font-size=\"12\">{}</text></g>",
-            xml(&name),
             self.cost(node.cost),
             percent(size),
             ROW - 1,

@@ -35,12 +35,10 @@ const RULES: [(&str, &str, &str); 17] = [
 /// Where relative files are.
 const ROOT: &str = "SRCROOT";
 
-/// The log, as JSON; the program was started in `directory`.
-pub fn json(report: &Report, directory: &str) -> String {
+/// The log, as JSON; the program was started in `directory`. What no source is known of is told of the file `of`.
+pub fn json(report: &Report, directory: &str, of: &str) -> String {
     let session = &report.session;
-    let program = session.command.first().map_or("", String::as_str);
-    let results: Vec<Value> =
-        report.advice.iter().map(|advice| told(advice, report).result(program, directory)).collect();
+    let results: Vec<Value> = report.advice.iter().map(|advice| told(advice, report).result(of, directory)).collect();
     let properties = json!({
         "command": session.command,
         "samples": format!("{} samples: {}", session.collector, how_sampled(session)),
@@ -67,15 +65,21 @@ fn literal(text: &str) -> String {
     text.replace('{', "{{").replace('}', "}}")
 }
 
-/// Where a result is: at a place in the sources, else in a file that it is about, as code review (GitHub's above all) takes no log with a
-/// result that has no file.
-pub(crate) fn location(at: Option<&Position>, of: &str, name: &str, directory: &str) -> Value {
-    let file = Some(of.trim_start_matches("./")).filter(|of| !of.is_empty());
-    let mut location = json!({ "logicalLocations": [{ "name": name, "kind": "type" }] });
-    if let Some(at) = at.cloned().or_else(|| Some(Position { file: file?.to_owned(), line: 0 })) {
-        location["physicalLocation"] = physical(&at, directory);
-    }
-    location
+/// What a result is about, and what that is.
+pub(crate) struct Subject {
+    pub(crate) name: String,
+    /// `type`, `function`, … of SARIF (§3.33.7).
+    pub(crate) kind: &'static str,
+}
+
+/// Where a result is: at a place in the sources, else in the file `of`, as code review (GitHub's above all) takes no log with a result that
+/// has no file.
+pub(crate) fn location(at: Option<&Position>, of: &str, subject: &Subject, directory: &str) -> Value {
+    let file = || Position { file: of.trim_start_matches("./").to_owned(), line: 0 };
+    json!({
+        "physicalLocation": physical(&at.cloned().unwrap_or_else(file), directory),
+        "logicalLocations": [{ "name": subject.name, "kind": subject.kind }],
+    })
 }
 
 /// A log of one run with these rules and results, as JSON; relative files are below `directory`.
@@ -115,8 +119,7 @@ struct Told {
     /// What to write; empty where nothing is.
     code: String,
     place: Option<Position>,
-    /// What it is about.
-    name: String,
+    subject: Subject,
     /// Lines that touch what moves.
     touched: Vec<Position>,
     properties: Value,
@@ -140,7 +143,7 @@ fn told(advice: &Advice, report: &Report) -> Told {
         text,
         code: advice.code.clone(),
         place: advice.declared_at.clone().or_else(|| group.and_then(allocated_at)),
-        name: group.map(name).unwrap_or_default(),
+        subject: Subject { name: group.map(name).unwrap_or_default(), kind: "type" },
         touched: advice.touched_lines.iter().filter_map(|line| position(line)).collect(),
         properties: json!({
             "group": group.map(|group| &group.name),
@@ -155,8 +158,8 @@ fn told(advice: &Advice, report: &Report) -> Told {
 }
 
 impl Told {
-    fn result(&self, program: &str, directory: &str) -> Value {
-        let Self { rule, text, name, .. } = self;
+    fn result(&self, of: &str, directory: &str) -> Value {
+        let Self { rule, text, subject, .. } = self;
         let mut message = message(text);
         if !self.code.is_empty() {
             message["markdown"] = json!(literal(&format!("{text}\n\n```\n{}\n```", self.code.trim_end())));
@@ -174,10 +177,10 @@ impl Told {
             "kind": self.kind,
             "level": self.level,
             "message": message,
-            "locations": [location(self.place.as_ref(), program, name, directory)],
+            "locations": [location(self.place.as_ref(), of, subject, directory)],
             "relatedLocations": self.touched.iter().zip(1..).map(touches).collect::<Vec<Value>>(),
             // The same advice of another run, wherever its lines went.
-            "partialFingerprints": { "slimlineAdvice/v1": format!("{rule} {name}") },
+            "partialFingerprints": { "slimlineAdvice/v1": format!("{rule} {}", subject.name) },
             "properties": self.properties,
         })
     }
@@ -233,4 +236,17 @@ fn physical(at: &Position, directory: &str) -> Value {
 fn encoded(path: &str) -> String {
     let is_kept = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~/".contains(&byte);
     path.bytes().map(|byte| if is_kept(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use slimline_analyze::relayout::candidates::Change;
+
+    use super::*;
+
+    #[test]
+    fn each_change_is_a_rule() {
+        let is_rule = |name: &str| RULES.iter().any(|(id, ..)| *id == name);
+        assert!(Change::ALL.into_iter().all(|change| is_rule(change.name())));
+    }
 }

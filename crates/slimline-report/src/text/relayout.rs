@@ -145,8 +145,8 @@ const LARGE_PAGES_BY: &str = "Of glibc 2.35 and newer malloc takes them by itsel
 /// What large pages gain, in sentences.
 pub(crate) fn large_pages(report: &RelayoutReport, pages: &LargePagesRow) -> Vec<String> {
     if !pages.is_advised {
-        let beside = if pages.with_advised.is_some() { " more than the advice does" } else { "" };
-        return vec![format!("Pages of 2 MiB do not gain {ENOUGH}{beside}.")];
+        let beside = if pages.with_advised.is_some() { ", beside the advice," } else { "" };
+        return vec![format!("Pages of 2 MiB do not gain{beside} {ENOUGH}.")];
     }
     let mut said = format!("Put memory on pages of 2 MiB. Predicted: {}", run_time(&pages.alone));
     if let Some(with) = pages.with_advised {
@@ -391,6 +391,8 @@ pub(crate) fn layout_words(row: &TriedRow) -> [String; 3] {
 
 #[cfg(test)]
 pub(crate) mod tests {
+    use slimline_analyze::relayout::{WORTH_A_RISK, WORTH_IT};
+
     use super::super::a_run;
     use super::*;
     use crate::relayout::{
@@ -574,6 +576,12 @@ pub(crate) mod tests {
             let larger = text(&RelayoutReport { last_level: larger, ..report(all.clone(), None) });
             assert!(!larger.contains("All data that was accessed"), "{larger}");
         }
+    }
+
+    #[test]
+    fn what_is_enough_is_what_is_asked_for() {
+        let [surely, else_] = [WORTH_IT, WORTH_A_RISK].map(|part| format!("{:.0} %", 100.0 * part));
+        assert_eq!(ENOUGH, format!("{else_} of the time, or {surely} for sure"));
     }
 
     #[test]

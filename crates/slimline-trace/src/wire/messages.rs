@@ -16,7 +16,7 @@ pub enum MessageKind {
     Maps = 3,
     /// A [`ThreadEvent`].
     Thread = 4,
-    /// An [`AllocatorEvent`].
+    /// An [`AllocatorEvent`](super::AllocatorEvent).
     Allocator = 5,
 }
 
@@ -109,7 +109,7 @@ pub struct SampleHead {
     pub quality: u8,
     /// A [`BurstEnd`].
     pub burst_end: u8,
-    /// 1 where the call stack was cut at [`MAX_FRAMES`] (of an allocation earlier), 2 where unwinding failed before its end,
+    /// 1 where the call stack was cut at [`MAX_FRAMES`](super::MAX_FRAMES) (of an allocation earlier), 2 where unwinding failed before its end,
     /// 3 where a step had no unwind information and was guessed from the frame pointer, else 0.
     pub stack_cut: u8,
     /// The path of regions that the thread is on, by the number that slimline-regions has given it in this process; 0 outside of all, and

@@ -2,17 +2,15 @@
 
 use std::env;
 use std::io::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use anyhow::{Context as _, bail};
 use slimline_report::html::Finding;
-use slimline_report::relayout::RelayoutReport;
 use slimline_report::text;
 use slimline_trace::stream::recording::is_recording;
 
 use super::{ReportPlace, show, show_found, write_whole};
 use crate::cli::{self, Format, PageFormat};
-use crate::machines::simulated_machine;
 use crate::patching::{Compiled, Patched, can_be_patched, patch_of};
 use crate::pipeline;
 use crate::relayouts::{self, IsTried};
@@ -27,7 +25,7 @@ pub(crate) fn run(options: &cli::Advise) -> anyhow::Result<u8> {
         let compiled = options.patch.as_ref().map(|_| Compiled::of(directory, options.compile_commands.as_deref()));
         let compiled = compiled.transpose()?;
         let is_tried: IsTried = if options.patch.is_some() { can_be_patched } else { |_, _| true };
-        let mut report = advice_of_trace(directory, options.machine.as_deref(), is_tried)?;
+        let mut report = relayouts::search(directory, options.machine.as_deref(), is_tried)?;
         if let Some((path, compiled)) = options.patch.as_ref().zip(compiled) {
             let Patched { diff, report: mut made } = patch_of(compiled, &report)?;
             // Also where nothing is patched: an older one that is there would be taken for this.
@@ -72,17 +70,6 @@ pub(crate) fn run(options: &cli::Advise) -> anyhow::Result<u8> {
         |out| text::advise(out, &report, options.verbose),
     )?;
     Ok(0)
-}
-
-/// What comes out of a trace, replayed through the machine of this name.
-pub(super) fn advice_of_trace(
-    directory: &Path,
-    machine: Option<&str>,
-    is_tried: IsTried,
-) -> anyhow::Result<RelayoutReport> {
-    let name = machine.unwrap_or("host");
-    let machine = simulated_machine(name)?.with_usual_tlbs();
-    relayouts::search(directory, (&machine, name), is_tried)
 }
 
 impl cli::Advise {

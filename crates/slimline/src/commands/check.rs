@@ -5,7 +5,7 @@ use std::io::Write;
 
 use anyhow::anyhow;
 use slimline_analyze::comparison::gate::Allowed;
-use slimline_report::comparison::{Check, junit, sarif};
+use slimline_report::comparison::{Check, NamedHot, junit, sarif};
 use slimline_report::text;
 
 use super::{print, write_whole};
@@ -20,10 +20,9 @@ const REGRESSED: u8 = 1;
 pub(crate) fn run(options: &cli::Check) -> anyhow::Result<u8> {
     let configured = Configuration::here()?.check_limits()?;
     let comparison = comparing::compare(&options.against, &options.new, &options.machine)?;
-    // What is configured goes for all checks, also for those that compare no types.
-    let configured_hot = if comparison.layouts.is_some() { configured.hot.as_slice() } else { &[] };
-    let hot = if options.limits.hot.is_empty() { configured_hot } else { &options.limits.hot };
-    let check = Check::of(&comparison, &allowed(&options.limits, &configured), hot).map_err(|why| anyhow!(why))?;
+    let is_for_this = !options.limits.hot.is_empty();
+    let hot = NamedHot { patterns: if is_for_this { &options.limits.hot } else { &configured.hot }, is_for_this };
+    let check = Check::of(&comparison, &allowed(&options.limits, &configured), &hot).map_err(|why| anyhow!(why))?;
     let out = match options.format {
         CheckFormat::Text => {
             let mut out = String::new();

@@ -4,18 +4,22 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use super::{Told, log, position, rules};
+use super::super::UNKNOWN_CODE;
+use super::{Subject, Told, log, position, rules};
+use crate::comparison::numbered;
 use crate::relayout::{AdvisedCode, LoopRow, PredictedRow, PrefetchRow, RelayoutReport, StructureRow};
 use crate::text::relayout::run_time;
 
-/// The log, as JSON; files below `directory` are relative to it.
+/// The log, as JSON; files below `directory` are relative to it. What no source is known of is told of the trace.
 pub fn json(report: &RelayoutReport, directory: &str) -> String {
     let structures = report.structures.iter().map(|of| structure(of, report, directory));
     let loops = report.loops.iter().map(|of| loops(of, report));
     let prefetches = report.prefetches.loads.iter().map(|of| prefetch(of, report));
-    let told = structures.chain(loops).chain(prefetches);
-    let program = report.trace.command.first().map_or("", String::as_str);
-    let results: Vec<Value> = told.map(|told| told.result(program, directory)).collect();
+    let mut told: Vec<Told> = structures.chain(loops).chain(prefetches).collect();
+    // A function may have several nests of loops, and an array several loads.
+    let names = numbered(told.iter().map(|told| (told.rule.clone(), told.subject.name.clone())));
+    told.iter_mut().zip(names).for_each(|(told, name)| told.subject.name = name);
+    let results: Vec<Value> = told.iter().map(|told| told.result(&report.trace.file, directory)).collect();
     let properties = json!({
         "command": report.trace.command,
         "machine": report.machine,
@@ -27,7 +31,7 @@ pub fn json(report: &RelayoutReport, directory: &str) -> String {
 }
 
 fn structure(of: &StructureRow, report: &RelayoutReport, directory: &str) -> Told {
-    let mut told = left_alone(&of.name, of.allocated_at.as_deref(), of.share, of.reason.as_deref());
+    let mut told = left_alone((&of.name, "type"), of.allocated_at.as_deref(), of.share, of.reason.as_deref());
     if let Some(advice) = &of.advice {
         let cautions = advice.cautions.iter().map(|caution| caution.seen_from(Path::new(directory)));
         told.change(advice.layout.change, &advice.title, (&advice.predicted, replayed(report)), cautions, report);
@@ -39,8 +43,8 @@ fn structure(of: &StructureRow, report: &RelayoutReport, directory: &str) -> Tol
 }
 
 fn loops(of: &LoopRow, report: &RelayoutReport) -> Told {
-    let name = of.function.as_deref().unwrap_or("(unknown code)");
-    let mut told = left_alone(name, of.at.as_deref(), of.share, of.reason.as_deref());
+    let name = of.function.as_deref().unwrap_or(UNKNOWN_CODE);
+    let mut told = left_alone((name, "function"), of.at.as_deref(), of.share, of.reason.as_deref());
     if let Some(advice) = &of.advice {
         told.change_code(advice.order.change, &advice.change, "replay of the nest by its strides", report);
     }
@@ -48,7 +52,7 @@ fn loops(of: &LoopRow, report: &RelayoutReport) -> Told {
 }
 
 fn prefetch(of: &PrefetchRow, report: &RelayoutReport) -> Told {
-    let mut told = left_alone(&of.data, of.at.as_deref(), of.share, of.reason.as_deref());
+    let mut told = left_alone((&of.data, "variable"), of.at.as_deref(), of.share, of.reason.as_deref());
     if let Some(advice) = &of.advice {
         told.change_code("prefetch", &advice.change, replayed(report), report);
     }
@@ -56,7 +60,7 @@ fn prefetch(of: &PrefetchRow, report: &RelayoutReport) -> Told {
 }
 
 /// What is better left as it is, at `file:line`.
-fn left_alone(name: &str, at: Option<&str>, share: f64, reason: Option<&str>) -> Told {
+fn left_alone((name, kind): (&str, &'static str), at: Option<&str>, share: f64, reason: Option<&str>) -> Told {
     Told {
         rule: "leave_alone".to_owned(),
         kind: "pass",
@@ -64,7 +68,7 @@ fn left_alone(name: &str, at: Option<&str>, share: f64, reason: Option<&str>) ->
         text: reason.map_or_else(|| format!("Leave {name} alone"), |why| format!("Leave {name} alone: {why}")),
         code: String::new(),
         place: at.and_then(position),
-        name: name.to_owned(),
+        subject: Subject { name: name.to_owned(), kind },
         touched: Vec::new(),
         properties: json!({ "share": share, "shareOf": "time" }),
     }
@@ -100,7 +104,11 @@ fn replayed(report: &RelayoutReport) -> &'static str {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
+    use crate::text::relayout::loops::tests::two_loops;
+    use crate::text::relayout::prefetches::tests::two_loads;
     use crate::text::relayout::tests::two_structures;
 
     #[test]
@@ -121,5 +129,30 @@ mod tests {
         assert!(text.contains("{{") && !text.replace("{{", "").contains('{'), "{text}");
         assert_eq!(change["properties"]["predicted"]["time_ratio"], 0.6);
         assert_eq!(change["locations"][0]["physicalLocation"]["region"]["startLine"], 12);
+    }
+
+    #[test]
+    fn loops_and_loads_are_findings_of_their_own() {
+        let mut all = RelayoutReport { prefetches: two_loads().prefetches, ..two_loops() };
+        all.loops.push(all.loops[1].clone());
+        let log: Value = serde_json::from_str(&json(&all, "/src")).unwrap();
+        let results = log["runs"][0]["results"].as_array().unwrap();
+        let subject = |result: &Value| {
+            let of = &result["locations"][0]["logicalLocations"][0];
+            let words = [&result["ruleId"], &of["kind"], &of["name"]];
+            words.map(|word| word.as_str().unwrap().to_owned()).join(" ")
+        };
+        let told: Vec<String> = results.iter().map(subject).collect();
+        for expected in [
+            "tile function turn",
+            "leave_alone function turn",
+            "leave_alone function turn (2)",
+            "prefetch variable stars",
+        ] {
+            assert!(told.iter().any(|told| told == expected), "{told:?}");
+        }
+        let prints: BTreeSet<String> = results.iter().map(|result| result["partialFingerprints"].to_string()).collect();
+        assert_eq!(prints.len(), results.len());
+        assert!(results.iter().all(|result| result["ruleIndex"].as_i64() >= Some(0)));
     }
 }

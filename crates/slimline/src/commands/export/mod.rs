@@ -15,11 +15,11 @@ use slimline_simulate::access::{Access, AccessKind, Consumer};
 use slimline_trace::session::Session;
 use slimline_trace::stream::recording::is_recording;
 
-use super::advise::advice_of_trace;
 use super::write_whole;
 use crate::accesses;
 use crate::cli::{self, AccessInput, Tool};
 use crate::pipeline;
+use crate::relayouts;
 use crate::say;
 
 pub(crate) fn run(options: &cli::Export) -> anyhow::Result<u8> {
@@ -29,6 +29,9 @@ pub(crate) fn run(options: &cli::Export) -> anyhow::Result<u8> {
     }
     if options.machine.is_some() && !(is_trace && options.to == Tool::Sarif) {
         bail!("--machine goes with --to sarif of a trace, which is replayed");
+    }
+    if options.callers && options.to == Tool::Sarif {
+        bail!("--callers is of costs: advice is of types, whoever allocates them");
     }
     if let (Tool::Parquet, Some(output)) = (options.to, &options.output) {
         parquet::write_tables(options, output)?;
@@ -42,12 +45,16 @@ pub(crate) fn run(options: &cli::Export) -> anyhow::Result<u8> {
         Tool::Dot => dot::graph(&mut text, &pipeline::report(&options.from)?)?,
         Tool::Sarif if is_trace => {
             let here = env::current_dir().context("this directory")?;
-            let report = advice_of_trace(&options.from, options.machine.as_deref(), |_, _| true)?;
+            let report = relayouts::search(&options.from, options.machine.as_deref(), |_, _| true)?;
             text = sarif::of_trace::json(&report, &here.to_string_lossy());
         }
         Tool::Sarif => {
             let report = pipeline::report(&options.from)?;
-            text = sarif::json(&report, &Session::open(&options.from)?.info().working_directory);
+            let session = Session::open(&options.from)?;
+            // Of what was attached to, or imported, the program is not known.
+            let from = options.from.to_string_lossy();
+            let of = Some(session.info().program.as_str()).filter(|program| !program.is_empty());
+            text = sarif::json(&report, &session.info().working_directory, of.unwrap_or(&from));
         }
         Tool::Pprof => {
             let table = costs(options, is_trace)?;
