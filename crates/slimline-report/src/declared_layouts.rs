@@ -48,6 +48,13 @@ pub struct TypeFilter {
     pub all: bool,
 }
 
+impl TypeFilter {
+    /// Whether some are left out, beside those of libraries.
+    pub fn chooses(&self) -> bool {
+        !self.types.is_empty() || !self.sources.is_empty() || self.least_bytes > 0
+    }
+}
+
 /// A program, library or object file.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq)]
 pub struct LayoutsFile {

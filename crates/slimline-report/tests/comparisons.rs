@@ -202,6 +202,12 @@ fn a_gate_that_compared_no_types_does_not_pass() {
     assert!(told.starts_with("baseline.json and slimline.data have nothing of one name"), "{told}");
     let told = refused(types_of(Vec::new(), &[]), of(&["x"]), &[]);
     assert!(told.starts_with("baseline.json tells no types, so nothing was compared: compile"), "{told}");
+    let chosen = |types| Snapshot {
+        filter: Some(TypeFilter { sources: vec!["body.c".to_owned()], ..TypeFilter::default() }),
+        ..types_of(types, &[])
+    };
+    let told = refused(chosen(vec![body(&["x"])]), chosen(Vec::new()), &[]);
+    assert!(told.starts_with("slimline.data has no types of those that were chosen (--type, --source"), "{told}");
     // What is missing of the new side may be what is worse; of the old one it is told.
     let lacking = || types_of(vec![body(&["x"])], &["program: 2 units are damaged"]);
     let told = refused(of(&["x"]), lacking(), &[]);

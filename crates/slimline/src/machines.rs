@@ -2,8 +2,10 @@
 
 use std::path::Path;
 use std::sync::OnceLock;
+use std::time::Instant;
 
 use anyhow::{Context, bail};
+use rustix::time::{ClockId, clock_gettime};
 use slimline_collect::Topology;
 use slimline_simulate::machine::host::{HostCache, HostDescription, HostNode};
 use slimline_simulate::machine::size::text_of;
@@ -65,7 +67,9 @@ fn measured() -> anyhow::Result<Machine> {
     }
     let host = host()?;
     let progress = Progress::of("measuring caches and memory", 0);
+    let (begun, had) = (Instant::now(), cpu_seconds());
     let Measured { machine, last_level, has_last_latency, has_memory } = host.measured()?;
+    let taken = taken_by_others(cpu_seconds() - had, begun.elapsed().as_secs_f64());
     drop(progress);
     let of_data = machine.path(false);
     let cycles = |&cache: &usize| {
@@ -85,7 +89,27 @@ fn measured() -> anyhow::Result<Machine> {
         None => format!("{last} is as large as told, or larger than what was looked at"),
     };
     say(format_args!("slimline: measured: {}, {memory}; {had}", caches.join(", ")));
+    if let Some(taken) = taken {
+        say(format_args!(
+            "slimline: others had {:.0} % of the time meanwhile, so all of that is too slow, and too small: measure while the machine \
+             is idle, and keep it (slimline machine measured > here.toml, then --machine here.toml)",
+            100.0 * taken
+        ));
+    }
     Ok(MEASURED.get_or_init(|| machine).clone())
+}
+
+/// What this thread had of a processor so far.
+fn cpu_seconds() -> f64 {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
+}
+
+/// The part of the time that others had; none where it is too little to matter.
+fn taken_by_others(had: f64, passed: f64) -> Option<f64> {
+    const LEAST: f64 = 0.1;
+    let taken = 1.0 - had / passed.max(f64::MIN_POSITIVE);
+    (taken >= LEAST).then_some(taken)
 }
 
 fn description(topology: &Topology) -> HostDescription {
@@ -115,5 +139,18 @@ fn description(topology: &Topology) -> HostDescription {
         cpus: topology.cpus.clone(),
         caches: caches.collect(),
         nodes: topology.nodes.iter().map(node).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_shares_a_processor_measures_others() {
+        assert_eq!(taken_by_others(1.0, 2.0), Some(0.5));
+        assert_eq!(taken_by_others(1.95, 2.0), None);
+        // Clocks are read one after the other.
+        assert_eq!((taken_by_others(2.1, 2.0), taken_by_others(0.0, 0.0)), (None, Some(1.0)));
     }
 }

@@ -252,11 +252,20 @@ pub fn traced_costs(trace: &AccessTrace, origins: &Origins, by_key: &[Counts], p
     let mut data: Numbered<Path> = Numbered::default();
     let mut groups: Numbered<(u32, u32)> = Numbered::default();
     let mut rows: BTreeMap<(u32, u32, u32), Counts> = BTreeMap::new();
+    let place = |line: u32| origins.name(line).rsplit_once(':');
+    // What has no line, as a compiler's own code, is of the file that the function is of otherwise.
+    let mut files: HashMap<u32, &str> = HashMap::new();
+    for of in origins.keys() {
+        if let Some((file, _)) = place(of.line) {
+            files.entry(of.function).or_insert(file);
+        }
+    }
     for (key, of) in origins.keys().iter().enumerate() {
-        let (file, line) = match origins.name(of.line).rsplit_once(':') {
-            Some((file, line)) => (Some(file.to_owned()), line.parse().unwrap_or(0)),
-            None => (None, 0),
+        let (file, line) = match place(of.line) {
+            Some((file, line)) => (Some(file), line.parse().unwrap_or(0)),
+            None => (files.get(&of.function).copied(), 0),
         };
+        let file = file.map(str::to_owned);
         let function = match origins.name(of.function) {
             "" => UNKNOWN_CODE,
             function => function,

@@ -3,6 +3,7 @@
 use slimline_analyze::comparison::layouts::DeclaredType;
 
 use super::{Comparison, NamedHot, Snapshot, is_field, is_type_of};
+use crate::declared_layouts::TypeFilter;
 
 impl Comparison {
     /// Whether it is enough to tell that nothing is worse.
@@ -47,6 +48,12 @@ impl Comparison {
         let tells_none = |side: &Snapshot| side.types.as_ref().is_some_and(Vec::is_empty);
         let bare = [(old, &self.before), (new, &self.after)].into_iter().find(|(_, side)| tells_none(side));
         is_empty.then(|| match bare {
+            Some((name, side)) if side.filter.as_ref().is_some_and(TypeFilter::chooses) => {
+                format!(
+                    "{name} has no types of those that were chosen (--type, --source, --least-size) when the old side was made, so nothing was \
+                     compared: make it anew"
+                )
+            }
             Some((name, _)) => {
                 format!("{name} tells no types, so nothing was compared: compile the program with -g, and make it anew")
             }

@@ -135,7 +135,7 @@ fn accesses_are_costs_for_other_tools() {
     let said = failed(directory.path(), &["export", "run.trace", "--to", "firefox"]);
     assert!(said.contains("accesses of a trace have no times"), "{said}");
     let said = failed(directory.path(), &["export", "run.trace", "--to", "dot"]);
-    assert!(said.contains("is a full trace, not a session of samples"), "{said}");
+    assert!(said.contains("--to dot is of sessions: a page of the trace has such graphs"), "{said}");
 }
 
 /// What is advised of a trace is for code review, too: at a line of a file, by a rule that the log has.

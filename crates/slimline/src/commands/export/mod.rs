@@ -42,6 +42,10 @@ pub(crate) fn run(options: &cli::Export) -> anyhow::Result<u8> {
     }
     let mut text = String::new();
     match options.to {
+        Tool::Dot if is_trace => bail!(
+            "{}: --to dot is of sessions: a page of the trace has such graphs (slimline report --format html {0})",
+            options.from.display()
+        ),
         Tool::Dot => dot::graph(&mut text, &pipeline::report(&options.from)?)?,
         Tool::Sarif if is_trace => {
             let here = env::current_dir().context("this directory")?;
