@@ -225,6 +225,47 @@ fn a_trace_is_a_page_that_is_opened_filtered_and_clicked_through() {
 }
 
 /// What a page of a trace can't be asked for, and whose page it is not.
+/// Valgrind's own viewer, as Debian's package has it, opens what `export --to dhat` writes, and shows its sums.
+#[test]
+fn dh_view_opens_a_trace() {
+    let viewer = Path::new("/usr/libexec/valgrind/dh_view.html");
+    if !viewer.exists() {
+        eprintln!("SKIPPED: no {} (apt-get install valgrind)", viewer.display());
+        return;
+    }
+    let directory = traced();
+    slimline(directory.path(), &["export", "run.trace", "--to", "dhat", "-o", "dhat.json"]);
+    let file = fs::read_to_string(directory.path().join("dhat.json")).unwrap();
+    let Some(mut browser) = Browser::start() else { return };
+    browser.open(viewer, WIDE);
+    // As if the file were chosen, and until the viewer has made its tree or said why not.
+    let load = format!(
+        "new Promise(done => {{
+           const chosen = new DataTransfer();
+           chosen.items.add(new File([{}], 'dhat.json'));
+           gInput.files = chosen.files;
+           loadFile();
+           const look = () => gMainDiv.innerText.startsWith('Loading') ? setTimeout(look, 10) : done(gMainDiv.innerText);
+           look();
+         }})",
+        serde_json::to_string(&file).unwrap()
+    );
+    let shown = browser.evaluate(&load);
+    let shown = shown.as_str().unwrap().to_owned();
+    let dhat: serde_json::Value = serde_json::from_str(&file).unwrap();
+    let sum = |of: &str| dhat["pps"].as_array().unwrap().iter().map(|point| point[of].as_u64().unwrap()).sum::<u64>();
+    let grouped = |number: u64| {
+        let digits = number.to_string();
+        let from_end = digits.as_bytes().rchunks(3).rev().map(|group| String::from_utf8_lossy(group).into_owned());
+        from_end.collect::<Vec<_>>().join(",")
+    };
+    for (what, of) in [("Total:", "tb"), ("Reads:", "rb"), ("Writes:", "wb")] {
+        let line = shown.lines().find(|line| line.contains(what)).unwrap_or_else(|| panic!("{what}\n{shown}"));
+        assert!(line.contains(&format!("{} bytes", grouped(sum(of)))), "{line}\n{shown}");
+    }
+    assert_eq!(browser.complaints(), [&serde_json::Value::Null; 0]);
+}
+
 #[test]
 fn what_is_no_page_of_a_trace_is_one_line() {
     let directory = traced();
