@@ -222,7 +222,7 @@ fn main() -> ExitCode {
 /// Whether what was to be checked held.
 fn run(task: Task) -> Result<bool> {
     match task {
-        Task::Setup => setup::install(setup::TESTS).map(|()| true),
+        Task::Setup => setup::for_tests().map(|()| true),
         Task::Test { slow } => suite::run(slow),
         Task::Rules => rules::run(),
         Task::Oracle { programs, arguments } => oracle::print(&programs, &arguments).map(|()| true),

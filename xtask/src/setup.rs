@@ -83,6 +83,27 @@ pub(crate) const TRANSLATING: &[Package] = &[
 /// What building Debian's source packages needs.
 pub(crate) const SOURCES: &[Package] = &[package("dpkg-dev", "dpkg-source"), package("make", "make")];
 
+/// Whose own page opens what `export --to speedscope` writes; of npm, in this directory below the project's.
+const SPEEDSCOPE: &str = "speedscope@1.25.0";
+const VIEWERS: &str = "target/viewers";
+
+/// What tests need: packages, and what opens exports, where there is npm to get it by. Without, the test of that says that it was skipped.
+pub(crate) fn for_tests() -> Result<()> {
+    install(TESTS)?;
+    let viewers = crate::root().join(VIEWERS);
+    if viewers.join("node_modules/speedscope").is_dir() || !on_path("npm") {
+        return Ok(());
+    }
+    eprintln!("installing {SPEEDSCOPE} in {VIEWERS}");
+    let mut npm = Command::new("npm");
+    npm.args(["install", "--no-save", "--ignore-scripts", "--no-audit", "--no-fund", "--prefix"]).arg(viewers);
+    let status = npm.arg(SPEEDSCOPE).stdout(std::io::stderr()).status().context("npm")?;
+    if !status.success() {
+        eprintln!("npm install {SPEEDSCOPE}: {status}; its test will be skipped");
+    }
+    Ok(())
+}
+
 /// Sees to it that all of `packages` are installed: installs them where it may, else names them.
 pub(crate) fn install(packages: &[Package]) -> Result<()> {
     let debian = on_path("dpkg-query");

@@ -9,7 +9,7 @@ use crate::{root, rules, setup};
 
 /// Runs all steps, the quick ones first, and stops at the first that fails.
 pub(crate) fn run(slow: bool) -> Result<bool> {
-    setup::install(setup::TESTS)?;
+    setup::for_tests()?;
     let nextest = Command::new("cargo").args(["nextest", "--version"]).output().is_ok_and(|out| out.status.success());
     let mut steps: Vec<Vec<&str>> = vec![
         vec!["fmt", "--all", "--check"],

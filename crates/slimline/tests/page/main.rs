@@ -266,6 +266,37 @@ fn dh_view_opens_a_trace() {
     assert_eq!(browser.complaints(), [&serde_json::Value::Null; 0]);
 }
 
+/// speedscope's own page opens what is written for it, and is called as the profile is then.
+#[test]
+fn speedscope_opens_a_trace() {
+    let viewer = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../../target/viewers/node_modules/speedscope/dist/release/index.html");
+    let Ok(viewer) = viewer.canonicalize() else {
+        eprintln!("SKIPPED: no {} (cargo xtask setup)", viewer.display());
+        return;
+    };
+    let directory = traced();
+    slimline(directory.path(), &["export", "run.trace", "--to", "speedscope", "-o", "speedscope.json"]);
+    let file = fs::read_to_string(directory.path().join("speedscope.json")).unwrap();
+    let profile: serde_json::Value = serde_json::from_str(&file).unwrap();
+    let Some(mut browser) = Browser::start() else { return };
+    browser.open(&viewer, WIDE);
+    // As its command line does it.
+    let load = format!(
+        "new Promise(done => {{
+           const bytes = new TextEncoder().encode({});
+           speedscope.loadFileFromBase64('speedscope.json', btoa(String.fromCharCode(...bytes)));
+           const begun = performance.now();
+           const look = () => document.title !== 'speedscope' || performance.now() > begun + 30000
+             ? done(document.title) : setTimeout(look, 10);
+           look();
+         }})",
+        serde_json::to_string(&file).unwrap()
+    );
+    let title = browser.evaluate(&load);
+    assert_eq!(title, format!("{} - speedscope", profile["name"].as_str().unwrap()), "{:?}", browser.complaints());
+}
+
 #[test]
 fn what_is_no_page_of_a_trace_is_one_line() {
     let directory = traced();
