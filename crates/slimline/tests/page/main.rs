@@ -280,20 +280,21 @@ fn speedscope_opens_a_trace() {
     let file = fs::read_to_string(directory.path().join("speedscope.json")).unwrap();
     let profile: serde_json::Value = serde_json::from_str(&file).unwrap();
     let Some(mut browser) = Browser::start() else { return };
-    browser.open(&viewer, WIDE);
-    // As its command line does it.
-    let load = format!(
-        "new Promise(done => {{
-           const bytes = new TextEncoder().encode({});
-           speedscope.loadFileFromBase64('speedscope.json', btoa(String.fromCharCode(...bytes)));
-           const begun = performance.now();
-           const look = () => document.title !== 'speedscope' || performance.now() > begun + 30000
-             ? done(document.title) : setTimeout(look, 10);
-           look();
-         }})",
-        serde_json::to_string(&file).unwrap()
-    );
-    let title = browser.evaluate(&load);
+    // As its command line does it: by a script that hands the file over.
+    let script = directory.path().join("load.js");
+    let base64 = "btoa(String.fromCharCode(...new TextEncoder().encode(file)))";
+    let handed = serde_json::to_string(&file).unwrap();
+    fs::write(&script, format!("const file = {handed}; speedscope.loadFileFromBase64('speedscope.json', {base64});"))
+        .unwrap();
+    let address = format!("{}#localProfilePath={}", viewer.display(), script.display());
+    browser.open(Path::new(&address), WIDE);
+    let load = "new Promise(done => {
+      const begun = performance.now();
+      const look = () => document.title !== 'speedscope' || performance.now() > begun + 30000
+        ? done(document.title) : setTimeout(look, 10);
+      look();
+    })";
+    let title = browser.evaluate(load);
     assert_eq!(title, format!("{} - speedscope", profile["name"].as_str().unwrap()), "{:?}", browser.complaints());
 }
 
