@@ -116,10 +116,45 @@ const RELIANCES: [(Reliance, &str); 5] = [
     (Reliance::HandedOn, "code that is not traced gets the address of one of its arrays, which stays by itself,"),
 ];
 
+/// Names of types that are locks: of pthreads, C11, OpenMP, C++ and Rust, and what many programs call theirs.
+const LOCKS: [&str; 16] = [
+    "pthread_mutex_t",
+    "pthread_rwlock_t",
+    "pthread_spinlock_t",
+    "sem_t",
+    "mtx_t",
+    "omp_lock_t",
+    "omp_nest_lock_t",
+    "spinlock_t",
+    "mutex",
+    "timed_mutex",
+    "recursive_mutex",
+    "recursive_timed_mutex",
+    "shared_mutex",
+    "shared_timed_mutex",
+    "Mutex",
+    "RwLock",
+];
+
+/// Whether a type is a lock: `pthread_mutex_t`, `std::mutex`, `std::sync::Mutex<u64>`; no pointer to one.
+fn is_lock(type_name: &str) -> bool {
+    let name = type_name.split('<').next().unwrap_or(type_name);
+    let name = name.rsplit("::").next().unwrap_or(name);
+    LOCKS.contains(&name.strip_prefix("struct ").unwrap_or(name))
+}
+
 /// And what its declaration tells.
 fn with_declared(shape: &StructureShape, mut cautions: Vec<Caution>) -> Vec<Caution> {
     if shape.has_atomics {
         cautions.push(Caution::of("it has atomics: other threads' stores to their line cost whatever else is on it"));
+    }
+    let locks = shape.fields.iter().filter(|field| is_lock(&field.type_name));
+    let locks: Vec<&str> = locks.map(|field| field.name.as_str()).collect();
+    if !locks.is_empty() {
+        cautions.push(Caution::of(&format!(
+            "{} is a lock: who holds it uses what it guards, which is best kept beside it, and which fields that are no trace tells",
+            locks.join(", ")
+        )));
     }
     if shape.fields.iter().any(|field| field.is_shared) {
         cautions.push(Caution::of("bit-fields and members of unions move together"));
@@ -139,4 +174,19 @@ fn with_declared(shape: &StructureShape, mut cautions: Vec<Caution>) -> Vec<Caut
             .push(Caution::of("it has a parent, virtual functions, or members without a name, which stay together"));
     }
     cautions
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn locks_are_known_by_their_types() {
+        for lock in ["pthread_mutex_t", "std::mutex", "std::sync::poison::mutex::Mutex<u64>", "struct spinlock_t"] {
+            assert!(is_lock(lock), "{lock}");
+        }
+        for other in ["pthread_mutex_t *", "struct mutex_stats", "std::unique_ptr<std::mutex>", "long"] {
+            assert!(!is_lock(other), "{other}");
+        }
+    }
 }
