@@ -10,7 +10,7 @@ pub(crate) fn monotonic_ns() -> u64 {
 }
 
 /// CPU time of the calling thread.
-pub(crate) fn thread_cpu_ns() -> u64 {
+pub fn thread_cpu_ns() -> u64 {
     read_ns(ClockId::ThreadCPUTime)
 }
 

@@ -69,6 +69,7 @@ mod writer_thread;
 
 pub use agent_image::RUNTIME;
 pub use allocators::{AllocatorCall, LookedFor, MOST_ARGUMENTS, looked_for};
+pub use clock::thread_cpu_ns;
 pub use cut_files::{missing_pages, survive_cut_files};
 pub use doctor::{Availability, Capability, CommandDiagnosis, Diagnosis, doctor};
 pub use error::RecordError;

@@ -2,6 +2,7 @@
 
 mod cautions;
 mod inlining;
+mod large_pages;
 mod loops;
 pub(crate) mod memory_nodes;
 mod prefetches;
@@ -28,6 +29,7 @@ use slimline_simulate::relaid::{Holds, MovedField, Part, StructureLayout};
 pub use self::cautions::Caution;
 use self::cautions::cautions;
 pub use self::inlining::{InlinedRow, NotInlinedRow, OwnershipRow};
+pub use self::large_pages::{LargePagesRow, LargePagesTaken};
 pub use self::loops::{AdvisedLoops, LoopFacts, LoopRow, LoopSource, LoopWalkRow, TriedOrderRow};
 pub use self::memory_nodes::{MemoryNodesRow, NodesAdvice, NodesDataRow, NodesTaken};
 pub use self::prefetches::{
@@ -77,15 +79,6 @@ pub struct LastLevel {
     pub accessed_bytes: Option<u64>,
 }
 
-/// What they take on pages of 2 MiB.
-#[derive(Clone, Copy, Debug)]
-pub struct LargePagesTaken {
-    /// As the program is.
-    pub alone: Taken,
-    /// With all that is advised; none where nothing is.
-    pub with_advised: Option<Taken>,
-}
-
 /// Everything `slimline advise TRACE` shows, and its JSON.
 #[derive(Clone, Debug, Serialize)]
 pub struct RelayoutReport {
@@ -122,33 +115,6 @@ pub struct RelayoutReport {
     /// What became of it in the program's sources, where that was asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub patch: Option<PatchReport>,
-}
-
-/// What is predicted for all memory on pages of 2 MiB.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct LargePagesRow {
-    /// Whether that saves enough.
-    pub is_advised: bool,
-    /// Nothing else changed.
-    pub alone: PredictedRow,
-    /// With all that is advised; none where nothing is.
-    pub with_advised: Option<PredictedRow>,
-}
-
-impl LargePagesRow {
-    fn of(taken: &LargePagesTaken, replayed: &Replayed) -> Self {
-        let LargePagesTaken { alone, with_advised } = taken;
-        // With advice it must save something that the advice does not.
-        let (with, without) = match (with_advised, replayed.together) {
-            (Some(with), Some(without)) => (*with, without),
-            _ => (*alone, replayed.before),
-        };
-        Self {
-            is_advised: TimeRatio::of(&with, &without).is_worth_it(),
-            alone: PredictedRow::of(alone, &replayed.before),
-            with_advised: with_advised.map(|taken| PredictedRow::of(&taken, &replayed.before)),
-        }
-    }
 }
 
 /// The patch that makes what is advised.

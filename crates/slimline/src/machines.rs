@@ -5,8 +5,7 @@ use std::sync::OnceLock;
 use std::time::Instant;
 
 use anyhow::{Context, bail};
-use rustix::time::{ClockId, clock_gettime};
-use slimline_collect::Topology;
+use slimline_collect::{Topology, thread_cpu_ns};
 use slimline_simulate::machine::host::{HostCache, HostDescription, HostNode};
 use slimline_simulate::machine::size::text_of;
 use slimline_simulate::machine::{Cache, Holds, Machine, Measured, NAMES};
@@ -67,9 +66,9 @@ fn measured() -> anyhow::Result<Machine> {
     }
     let host = host()?;
     let progress = Progress::of("measuring caches and memory", 0);
-    let (begun, had) = (Instant::now(), cpu_seconds());
+    let (begun, cpu_before) = (Instant::now(), thread_cpu_ns());
     let Measured { machine, last_level, has_last_latency, has_memory } = host.measured()?;
-    let taken = taken_by_others(cpu_seconds() - had, begun.elapsed().as_secs_f64());
+    let taken = taken_by_others((thread_cpu_ns() - cpu_before) as f64 / 1e9, begun.elapsed().as_secs_f64());
     drop(progress);
     let of_data = machine.path(false);
     let cycles = |&cache: &usize| {
@@ -97,12 +96,6 @@ fn measured() -> anyhow::Result<Machine> {
         ));
     }
     Ok(MEASURED.get_or_init(|| machine).clone())
-}
-
-/// What this thread had of a processor so far.
-fn cpu_seconds() -> f64 {
-    let time = clock_gettime(ClockId::ThreadCPUTime);
-    time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
 }
 
 /// The part of the time that others had; none where it is too little to matter.

@@ -117,10 +117,7 @@ struct Identity<'a> {
 /// Pairs data by all ways in which it can be known again, one after the other. Of several alike those are paired that are the same in the order
 /// of their lines; but of those of which nothing but the type is known none is, as any could be any.
 pub fn paired(old: &[DataKey], new: &[DataKey]) -> Paired {
-    let mut left_old: Vec<usize> = (0..old.len()).collect();
-    let mut left_new: Vec<usize> = (0..new.len()).collect();
-    left_old.sort_by_key(|&row| old[row].line);
-    left_new.sort_by_key(|&row| new[row].line);
+    let [mut left_old, mut left_new] = [old, new].map(in_order_of_lines);
     let mut both = Vec::new();
     for by in KnownBy::ALL {
         let was = alike(by, old, &left_old);
@@ -145,6 +142,13 @@ pub fn paired(old: &[DataKey], new: &[DataKey]) -> Paired {
     Paired { both, old: left_old, new: left_new }
 }
 
+/// Their rows.
+fn in_order_of_lines(keys: &[DataKey]) -> Vec<usize> {
+    let mut rows: Vec<usize> = (0..keys.len()).collect();
+    rows.sort_by_key(|&row| keys[row].line);
+    rows
+}
+
 /// Rows by what is to be alike, in their order.
 fn alike<'k>(by: KnownBy, keys: &'k [DataKey], rows: &[usize]) -> HashMap<Identity<'k>, VecDeque<usize>> {
     let mut alike: HashMap<Identity<'_>, VecDeque<usize>> = HashMap::new();
@@ -164,10 +168,7 @@ mod tests {
 
     /// The twin of [`paired`], which looks through all that is left for each.
     fn paired_one_by_one(old: &[DataKey], new: &[DataKey]) -> Paired {
-        let mut left_old: Vec<usize> = (0..old.len()).collect();
-        let mut left_new: Vec<usize> = (0..new.len()).collect();
-        left_old.sort_by_key(|&row| old[row].line);
-        left_new.sort_by_key(|&row| new[row].line);
+        let [mut left_old, mut left_new] = [old, new].map(in_order_of_lines);
         let mut both = Vec::new();
         for by in KnownBy::ALL {
             let alike = |keys: &[DataKey], rows: &[usize], identity: Identity<'_>| {
