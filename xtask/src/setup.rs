@@ -1,5 +1,7 @@
 //! System packages that tests and benches need.
 
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt as _;
 use std::process::Command;
 
 use anyhow::{Context as _, Result, bail};
@@ -83,25 +85,37 @@ pub(crate) const TRANSLATING: &[Package] = &[
 /// What building Debian's source packages needs.
 pub(crate) const SOURCES: &[Package] = &[package("dpkg-dev", "dpkg-source"), package("make", "make")];
 
-/// Whose own page opens what `export --to speedscope` writes; of npm, in this directory below the project's.
-const SPEEDSCOPE: &str = "speedscope@1.25.0";
-const VIEWERS: &str = "target/viewers";
+/// What reads exports, of npm, in this directory below the project's: speedscope's own page, the Firefox Profiler without its page, and
+/// Microsoft's validator of SARIF, which is one executable file.
+const VIEWERS: [(&str, &str); 3] = [
+    ("speedscope", "1.25.0"),
+    ("@firefox-devtools/profiler-cli", "0.10.0"),
+    ("@microsoft/sarif-multitool-linux", "5.7.0"),
+];
+const VIEWERS_DIRECTORY: &str = "target/viewers";
+/// npm makes only executable what a package declares to be.
+const SARIF_VALIDATOR: &str = "node_modules/@microsoft/sarif-multitool-linux/Sarif.Multitool";
 
 /// What tests need: packages, and what opens exports, where there is npm to get it by. Without, the test of that says that it was skipped.
 pub(crate) fn for_tests() -> Result<()> {
     install(TESTS)?;
-    let viewers = crate::root().join(VIEWERS);
-    if viewers.join("node_modules/speedscope").is_dir() || !on_path("npm") {
+    let viewers = crate::root().join(VIEWERS_DIRECTORY);
+    let is_there = |(name, _): &(&str, &str)| viewers.join("node_modules").join(name).is_dir();
+    if VIEWERS.iter().all(is_there) || !on_path("npm") {
         return Ok(());
     }
-    eprintln!("installing {SPEEDSCOPE} in {VIEWERS}");
+    // All of them at once: npm removes what it is not asked for.
+    let packages = VIEWERS.map(|(name, version)| format!("{name}@{version}"));
+    eprintln!("installing {} in {VIEWERS_DIRECTORY}", packages.join(", "));
     let mut npm = Command::new("npm");
-    npm.args(["install", "--no-save", "--ignore-scripts", "--no-audit", "--no-fund", "--prefix"]).arg(viewers);
-    let status = npm.arg(SPEEDSCOPE).stdout(std::io::stderr()).status().context("npm")?;
+    npm.args(["install", "--no-save", "--ignore-scripts", "--no-audit", "--no-fund", "--prefix"]).arg(&viewers);
+    let status = npm.args(&packages).stdout(std::io::stderr()).status().context("npm")?;
     if !status.success() {
-        eprintln!("npm install {SPEEDSCOPE}: {status}; its test will be skipped");
+        eprintln!("npm install {}: {status}; tests of what is not there will be skipped", packages.join(" "));
+        return Ok(());
     }
-    Ok(())
+    let validator = viewers.join(SARIF_VALIDATOR);
+    fs::set_permissions(&validator, Permissions::from_mode(0o755)).with_context(|| validator.display().to_string())
 }
 
 /// Sees to it that all of `packages` are installed: installs them where it may, else names them.

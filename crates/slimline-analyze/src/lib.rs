@@ -55,4 +55,5 @@ pub mod streams;
 pub mod stride;
 pub mod structure;
 pub mod threads;
+pub mod ties;
 mod unrolled;

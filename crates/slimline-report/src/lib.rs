@@ -4,6 +4,7 @@
 
 pub mod annotate;
 pub mod assemble;
+mod cautions;
 pub mod comparison;
 pub mod csv;
 pub mod declared_layouts;

@@ -1,6 +1,5 @@
 //! Which layouts structures should have, and in which order loops should go through them, as tried on a trace, for `slimline advise TRACE`.
 
-mod cautions;
 mod inlining;
 mod large_pages;
 mod loops;
@@ -18,16 +17,14 @@ use slimline_analyze::full_trace::object_structures::{FieldShape, StructureShape
 use slimline_analyze::full_trace::objects::{Object, ObjectOrigin};
 use slimline_analyze::relayout::candidates::{Candidate, Untouchable};
 use slimline_analyze::relayout::search::{Searched, Tried};
-use slimline_analyze::relayout::ties::Tie;
 use slimline_analyze::relayout::unstructured::Unstructured;
 use slimline_analyze::relayout::visits::{MOST_FIELDS, Visits};
 use slimline_analyze::relayout::{Taken, TimeRatio, definitions, narrower_type};
+use slimline_analyze::ties::Tie;
 use slimline_attribute::tables::Language;
 use slimline_simulate::machine::Machine;
 use slimline_simulate::relaid::{Holds, MovedField, Part, StructureLayout};
 
-pub use self::cautions::Caution;
-use self::cautions::cautions;
 pub use self::inlining::{InlinedRow, NotInlinedRow, OwnershipRow};
 pub use self::large_pages::{LargePagesRow, LargePagesTaken};
 pub use self::loops::{AdvisedLoops, LoopFacts, LoopRow, LoopSource, LoopWalkRow, TriedOrderRow};
@@ -37,15 +34,16 @@ pub use self::prefetches::{
 };
 use self::titles::title;
 pub use self::unstructured::UnstructuredRow;
-
-/// What a change must save to be advised ([`TimeRatio::is_worth_it`]), in words.
-pub(crate) const ENOUGH: &str = "5 % of the time, or 2 % for sure";
+use crate::cautions;
+pub use crate::cautions::Caution;
 use crate::full_trace::bounds;
 use crate::simulation::AccessTrace;
 use crate::view::{Affinity, NewLayout, PlacedField};
 
 /// Version of the JSON. 1: the first.
 pub const RELAYOUT_SCHEMA: u32 = 1;
+/// What a change must save to be advised ([`TimeRatio::is_worth_it`]), in words.
+pub(crate) const ENOUGH: &str = "5 % of the time, or 2 % for sure";
 /// Patterns of fields that are told of a structure.
 const MOST_PATTERNS: usize = 5;
 
@@ -227,7 +225,7 @@ pub struct NarrowerRow {
 }
 
 impl NarrowerRow {
-    fn of(language: Language, narrower: &Narrower) -> Self {
+    pub(crate) fn of(language: Language, narrower: &Narrower) -> Self {
         let (least, greatest) = bounds(narrower.range);
         Self { type_name: narrower_type(language, narrower), least, greatest }
     }
@@ -420,7 +418,7 @@ fn row(facts: &Facts<'_>, (searched, ties): (&Searched, &Option<Vec<(String, Tie
             layout: tried(advised),
             title: title(shape, candidate),
             predicted: PredictedRow::of(&taken, before),
-            cautions: of_pointees.chain(cautions(shape, candidate, ties.as_deref())).collect(),
+            cautions: of_pointees.chain(cautions::of_layout(shape, candidate, ties.as_deref())).collect(),
             layouts: new_layouts(&candidate.layout),
             code: definitions(shape, candidate),
             inlined,

@@ -25,6 +25,7 @@ mod region_data;
 mod region_profiles;
 mod relayouts;
 mod sources;
+mod ties;
 mod tracing;
 
 use std::fmt::Display;

@@ -27,6 +27,7 @@ use slimline_trace::stream::recording::is_recording;
 
 use crate::disk::{Disk, check_whole};
 use crate::region_profiles;
+use crate::ties::with_ties;
 
 /// What the samples of a session weigh together at most: 36 years of CPU time, and the events of as many. A sample's weight
 /// is added up in several places, but in none of them more than once or twice.
@@ -158,7 +159,7 @@ pub(crate) fn costs(directory: &Path, timed: bool) -> anyhow::Result<CostTable> 
 /// Of the processes that `info` names, which is the session's or a part of it.
 fn report_of(session: &Session, info: &SessionInfo) -> anyhow::Result<Report> {
     let Analyzed { quality, resolution, regions, found } = analyzed(session, info, &profile_of(info), false)?;
-    let advice = advise(&found, &resolution.tables, &floors(&info.machine));
+    let advice = with_ties(advise(&found, &resolution.tables, &floors(&info.machine)), &resolution.tables);
     Ok(assemble::report(info, &quality, &resolution, &found, &advice, &regions))
 }
 

@@ -13,12 +13,11 @@ use slimline_analyze::relayout::allocating::allocating_cycles;
 use slimline_analyze::relayout::candidates::{Candidate, Objects, Untouchable, candidates, with_inlined};
 use slimline_analyze::relayout::columns::{HandedOnLines, all_handed_on, join, traced_functions};
 use slimline_analyze::relayout::loops::{Following, Measuring};
-use slimline_analyze::relayout::plain_name;
 use slimline_analyze::relayout::search::{Searched, is_worth_trying, release, settle};
-use slimline_analyze::relayout::ties::{Tie, ties};
 use slimline_analyze::relayout::unstructured::{tell_apart, unstructured};
 use slimline_analyze::relayout::visits::{Visiting, Visits};
 use slimline_analyze::relayout::{Taken, TimeRatio, shares};
+use slimline_analyze::ties::Tie;
 use slimline_report::relayout::{Facts, LargePagesTaken, LastLevel, NodesTaken, RelayoutReport, Replayed};
 use slimline_report::simulation::AccessTrace;
 use slimline_simulate::access::{Access, Consumer};
@@ -41,7 +40,7 @@ use crate::machines::{simulated_machine, simulation};
 use crate::object_trace::{FoundObjects, ObjectReader, Wanted};
 use crate::prefetches::{MeasuredPrefetches, PrefetchSearch};
 use crate::recorded::{Pass, Reader, RecordedTrace};
-use crate::sources::text;
+use crate::ties::Reliers;
 
 /// Part of the time that a structure must take to be looked at.
 const LEAST_SHARE: f64 = 0.03;
@@ -145,31 +144,27 @@ fn farthest(machine: &Machine) -> Option<&Cache> {
     machine.path(false).last().map(|&cache| &machine.caches[cache])
 }
 
-/// Sources in which traced code accessed structures, as far as they are on this machine, with their paths.
-fn sources_of(structured: &Structured) -> Vec<(String, String)> {
+/// Sources in which traced code accessed structures.
+fn sources_of(structured: &Structured) -> BTreeSet<PathBuf> {
     let of_structures = structured.structures.iter().flat_map(|shape| &shape.lines);
     let of_arrays = structured.arrays.iter().flat_map(|array| &array.lines);
-    let files: BTreeSet<PathBuf> = of_structures.chain(of_arrays).map(TouchingLine::path).collect();
-    files.into_iter().filter_map(|file| Some((file.display().to_string(), text(&file)?))).collect()
+    of_structures.chain(of_arrays).map(TouchingLine::path).collect()
 }
 
-/// What the program's sources rely on of the layouts of these; none where no source is here.
+/// What relies on the layouts of these; none where no source is here.
 fn ties_of(
     structured: &Structured,
     searched: &[Searched],
-    sources: &[(String, String)],
+    reliers: &Reliers,
     handed_on: &HandedOnLines,
 ) -> Vec<Option<Vec<(String, Tie)>>> {
     let of = |searched: &Searched| {
         let shape = &structured.structures[searched.structure as usize];
-        let in_file = |(file, text): &(String, String)| {
-            ties(plain_name(&shape.name), text).into_iter().map(|tie| (file.clone(), tie)).collect::<Vec<_>>()
-        };
-        let found = match shape.is_columns {
-            true => handed_on.get(&searched.structure).cloned().unwrap_or_default(),
-            false => sources.iter().flat_map(in_file).collect(),
-        };
-        (!sources.is_empty()).then_some(found)
+        if shape.is_columns {
+            let found = handed_on.get(&searched.structure).cloned().unwrap_or_default();
+            return (!reliers.sources().is_empty()).then_some(found);
+        }
+        reliers.on(&shape.name, shape.bytes.into())
     };
     searched.iter().map(of).collect()
 }
@@ -192,8 +187,7 @@ pub(crate) struct Search<'a> {
     trace: &'a RecordedTrace,
     machine: (&'a Machine, &'a str),
     structured: Structured,
-    /// Where traced code accesses it, with paths, as far as it is on this machine.
-    sources: Vec<(String, String)>,
+    reliers: Reliers,
     handed_on: HandedOnLines,
     origins: Vec<ObjectOrigin>,
     objects: Vec<Object>,
@@ -237,15 +231,17 @@ impl<'a> Search<'a> {
             structured.narrow_as(&values.found.structured(trace.program()));
         }
         let objects = found.into_objects();
-        let sources = sources_of(&structured);
-        let handed_on = all_handed_on(&structured.arrays, &traced_functions(trace.program()), &sources);
+        let files = sources_of(&structured);
+        let modules = described.modules.iter().map(String::as_str);
+        let reliers = Reliers::of(files.iter().map(PathBuf::as_path), modules);
+        let handed_on = all_handed_on(&structured.arrays, &traced_functions(trace.program()), reliers.sources());
         let handed_on = join(&mut structured, &objects, &handed_on);
         let is_tried: IsTried = |_, _| true;
         Ok(Self {
             trace,
             machine,
             structured,
-            sources,
+            reliers,
             handed_on,
             origins,
             objects,
@@ -348,7 +344,7 @@ impl<'a> Search<'a> {
         if !loops.is_empty() {
             loops.note_relaid(self.relaid(&searched, as_it_is), |of| &structured.structures[of as usize].name);
         }
-        let ties = ties_of(structured, &searched, &self.sources, &self.handed_on);
+        let ties = ties_of(structured, &searched, &self.reliers, &self.handed_on);
         let facts = Facts {
             machine: self.machine.0,
             structured,

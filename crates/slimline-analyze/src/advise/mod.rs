@@ -29,6 +29,7 @@ use crate::fields::LINE_BYTES;
 use crate::findings::{Findings, GroupFindings, LoopFindings, LoopGroup};
 use crate::number::{bytes, percent};
 use crate::structure::{ElementFrom, LEAST_NODES};
+use crate::ties::Tie;
 
 use caches::Small;
 pub use lines::Packing;
@@ -129,6 +130,26 @@ pub struct Advice {
     pub declared_at: Option<SourcePosition>,
     /// Source lines that touch what moves, most costly first, as (file, line).
     pub touched_lines: Vec<(String, u32)>,
+    /// What relies on the layout that changes, with its file; none where nobody looked, or could.
+    pub ties: Option<Vec<(String, Tie)>>,
+}
+
+impl Advice {
+    /// Whether fields get other places.
+    pub fn changes_layout(&self) -> bool {
+        matches!(self.kind, Kind::Split | Kind::HotColdSplit | Kind::Reorder)
+    }
+
+    /// With what relies on its layout: there is more to change then than what the advice names, so that it is less sure that it can be had.
+    #[must_use]
+    pub fn with_ties(self, ties: Option<Vec<(String, Tie)>>) -> Self {
+        let confidence = match (self.confidence, ties.as_deref()) {
+            (confidence, None | Some([])) => confidence,
+            (Confidence::High, _) => Confidence::Medium,
+            (Confidence::Medium | Confidence::Low, _) => Confidence::Low,
+        };
+        Self { ties, confidence, ..self }
+    }
 }
 
 /// All advice, that with the greatest gain first; groups to leave alone come last, costliest first.
@@ -343,6 +364,7 @@ impl Subject<'_> {
             code: String::new(),
             declared_at: self.declared_at(),
             touched_lines: Vec::new(),
+            ties: None,
         }
     }
 

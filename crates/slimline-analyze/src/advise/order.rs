@@ -68,6 +68,7 @@ pub(super) fn reorder(subject: &Subject<'_>) -> Option<Advice> {
         code: definition::reordered(subject, &Part { fields: &order, pointer: false }),
         declared_at: subject.declared_at(),
         touched_lines: Vec::new(),
+        ties: None,
         predicted: Some(predicted),
     })
 }

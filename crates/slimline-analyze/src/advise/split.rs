@@ -73,6 +73,7 @@ fn arrays(subject: &Subject<'_>, structure: &Structure, clusters: &[&[usize]], l
         code: definition::arrays(subject, &parts, linked),
         declared_at: subject.declared_at(),
         touched_lines: subject.lines_that_touch(&all),
+        ties: None,
         predicted: Some(predicted),
     })
 }
@@ -112,6 +113,7 @@ fn hot_cold(subject: &Subject<'_>, structure: &Structure, clusters: &[&[usize]])
         code: definition::hot_cold(subject, &parts),
         declared_at: subject.declared_at(),
         touched_lines: subject.lines_that_touch(&cold),
+        ties: None,
         predicted: Some(predicted),
     })
 }

@@ -61,5 +61,6 @@ fn interchange(subject: &Subject<'_>, row: usize, of_group: &LoopGroup) -> Optio
         code: String::new(),
         declared_at: subject.tables.group(subject.group.group).declared_at.clone(),
         touched_lines: subject.lines_of(of_group.walks.iter().map(|walk| walk.site)),
+        ties: None,
     })
 }

@@ -12,12 +12,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use rustc_hash::FxHashSet;
 use slimline_trace::stream::decode::Program;
 
-use super::ties::{Reliance, Tie};
 use super::visits::MOST_FIELDS;
 use crate::full_trace::object_structures::{
     Array, FieldShape, Filled, Hold, ObjectStructure, StructureShape, Structured, TouchingLine,
 };
 use crate::full_trace::objects::Object;
+use crate::ties::{Reliance, Tie};
 
 /// Shorter arrays are not merged: there are many of a few elements which have as many by chance.
 const LEAST_ELEMENTS: u64 = 64;

@@ -13,7 +13,6 @@ pub mod inlining;
 pub mod loops;
 pub mod prefetching;
 pub mod search;
-pub mod ties;
 pub mod unstructured;
 pub mod visits;
 

@@ -5,7 +5,7 @@ use std::cell::OnceCell;
 
 use object::elf;
 use object::read::elf::{
-    ElfFile64, ElfSection64, FileHeader as _, ProgramHeader as _, Rela as _, SectionHeader as _, Sym as _,
+    ElfFile64, ElfSection64, FileHeader as _, ProgramHeader as _, Rela as _, SectionHeader as _, Sym as _, SymbolTable,
 };
 use object::{
     CompressedData, LittleEndian, Object as _, ObjectSection, ObjectSymbol as _, RelocationKind, RelocationTarget,
@@ -250,8 +250,21 @@ impl<'a> Image<'a> {
 
     /// Calls `visit` with each defined, named symbol: those of the symbol table, then the dynamic ones.
     pub(super) fn for_each_symbol(&self, mut visit: impl FnMut(Symbol<'a>)) {
+        self.for_each_symbol_of(&[self.file.elf_symbol_table(), self.file.elf_dynamic_symbol_table()], &mut visit);
+    }
+
+    /// The same with those that other modules find, which are the dynamic ones.
+    pub(super) fn for_each_exported(&self, mut visit: impl FnMut(Symbol<'a>)) {
+        self.for_each_symbol_of(&[self.file.elf_dynamic_symbol_table()], &mut visit);
+    }
+
+    fn for_each_symbol_of(
+        &self,
+        tables: &[&SymbolTable<'a, elf::FileHeader64<LittleEndian>>],
+        visit: &mut impl FnMut(Symbol<'a>),
+    ) {
         let sections = self.file.elf_section_table();
-        for table in [self.file.elf_symbol_table(), self.file.elf_dynamic_symbol_table()] {
+        for table in tables {
             for (index, symbol) in table.enumerate() {
                 let section = table.symbol_section(ENDIAN, symbol, index).ok().flatten();
                 let Some(section) = section.and_then(|index| sections.section(index).ok()) else { continue };

@@ -20,6 +20,8 @@ pub mod virtual_tables;
 use std::cell::OnceCell;
 use std::rc::Rc;
 
+use object::elf;
+use rustc_hash::FxHashSet;
 use slimline_trace::address::Svma;
 
 use crate::tables::{self, Frame, SourcePosition, SymbolSource};
@@ -155,6 +157,19 @@ impl<'a> Module<'a> {
                 }
             });
         }
+    }
+
+    /// Linked names of the functions and variables that other modules find here.
+    pub fn exports(&self) -> FxHashSet<&'a str> {
+        let mut names = FxHashSet::default();
+        if let Some(image) = self.image() {
+            image.for_each_exported(|symbol| {
+                if symbol.binding != elf::STB_LOCAL {
+                    names.insert(symbol.name);
+                }
+            });
+        }
+        names
     }
 
     /// Its debug information; `None` where there is none or its unit headers are damaged.

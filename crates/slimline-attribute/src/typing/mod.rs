@@ -4,6 +4,7 @@
 //!   DWARF ──debug_info──► Die ──shape──► size, fields ──layout──► rows of `Tables::types` ──leaves──► field at offset
 //!                          ▲
 //!   code ──flow, infer──► type and offset of a memory instruction
+//!   exported            ► structures that other modules know
 //!   statics, heap, frame ► element type of a group; what lies where in a function's frame
 //! ```
 //!
@@ -17,6 +18,7 @@ pub mod definitions;
 mod descend;
 mod effort;
 pub mod element;
+pub mod exported;
 mod flow;
 pub mod frame;
 mod function;

@@ -1,10 +1,13 @@
 //! Advice.
 
+use std::path::Path;
+
 use slimline_analyze::advise::{Advice, Confidence, Kind, NewLayout, PlacedField};
+use slimline_attribute::tables::Tables;
 
-use crate::view;
+use crate::{cautions, view};
 
-pub(super) fn view(advice: &Advice) -> view::Advice {
+pub(super) fn view(advice: &Advice, tables: &Tables) -> view::Advice {
     view::Advice {
         kind: match advice.kind {
             Kind::Split => "split",
@@ -36,7 +39,17 @@ pub(super) fn view(advice: &Advice) -> view::Advice {
         code: advice.code.clone(),
         declared_at: advice.declared_at.as_ref().map(|at| view::Position { file: at.file.clone(), line: at.line }),
         touched_lines: advice.touched_lines.iter().map(|(file, line)| format!("{file}:{line}")).collect(),
+        cautions: cautions(advice, tables),
     }
+}
+
+/// What to mind where a layout changes; nothing where none does, or where nobody knows the type.
+fn cautions(advice: &Advice, tables: &Tables) -> Vec<String> {
+    let element = tables.group(advice.group).element.filter(|_| advice.changes_layout());
+    let Some(type_) = element.map(|element| tables.type_(element.type_id)) else { return Vec::new() };
+    let found = cautions::of_type(type_, &tables.types, advice.ties.as_deref());
+    // Nothing is below no directory: files are told as they are.
+    found.iter().map(|caution| caution.seen_from(Path::new(""))).collect()
 }
 
 fn layout(layout: &NewLayout) -> view::NewLayout {

@@ -48,6 +48,6 @@ pub fn report(
         breakdowns: breakdowns::view(&findings.hot, tables, regions),
         lines: lines::view(findings, tables),
         coverage: coverage::view(&findings.coverage, tables, findings.hot.whole.weight),
-        advice: advice.iter().map(advice::view).collect(),
+        advice: advice.iter().map(|advice| advice::view(advice, tables)).collect(),
     }
 }

@@ -7,6 +7,9 @@ use super::{Check, rule_id, rule_words, type_of};
 use crate::export::sarif::{Subject, location, log, message, rule};
 use crate::view::Position;
 
+/// Where to read on.
+const HELP: &str = "`slimline diff` of the same two shows all that changed; limits are those of `slimline check --help`, or of [check] in slimline.toml.";
+
 /// The log; `directory` is what relative files are below.
 pub fn sarif(check: &Check<'_>, directory: &str) -> String {
     let rules = check.rules();
@@ -14,7 +17,7 @@ pub fn sarif(check: &Check<'_>, directory: &str) -> String {
         .iter()
         .map(|&kind| {
             let (name, text) = rule_words(kind);
-            rule(rule_id(kind), name, text)
+            rule(rule_id(kind), name, text, HELP)
         })
         .collect();
     let result = |(regression, name): (&Regression<'_>, String)| {

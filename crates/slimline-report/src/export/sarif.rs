@@ -27,7 +27,7 @@ const RULES: [(&str, &str, &str); 17] = [
     ("blocks", "BlocksOfElements", "Fields of several elements are better side by side."),
     ("interchange", "InterchangeLoops", "Loops in another order walk through memory in its own."),
     ("tile", "TileLoops", "Loops in tiles use lines again while a cache has them."),
-    ("prefetch", "Prefetch", "Loads by an index can be asked for ahead of time."),
+    ("prefetch", "PrefetchLoads", "Loads by an index can be asked for ahead of time."),
     ("leave_alone", "LeaveAlone", "What is tried or known of it saves too little."),
     ("not_judged", "NotJudged", "Several threads use the data at once: what another layout costs is not known."),
 ];
@@ -47,13 +47,23 @@ pub fn json(report: &Report, directory: &str, of: &str) -> String {
     log(&rules(), &results, directory, &properties)
 }
 
+/// Where to read on.
+const HELP: &str =
+    "`slimline advise` of the session or trace shows the fields, the new definitions, and how the gain was predicted.";
+
 fn rules() -> Vec<Value> {
-    RULES.iter().map(|&(id, name, text)| rule(id, name, text)).collect()
+    RULES.iter().map(|&(id, name, text)| rule(id, name, text, HELP)).collect()
 }
 
-/// A rule of a log.
-pub(crate) fn rule(id: &str, name: &str, text: &str) -> Value {
-    json!({ "id": id, "name": name, "shortDescription": message(text) })
+/// A rule of a log. GitHub takes none without a full description and help, neither of which needs to be long.
+pub(crate) fn rule(id: &str, name: &str, text: &str, help: &str) -> Value {
+    json!({
+        "id": id,
+        "name": name,
+        "shortDescription": message(text),
+        "fullDescription": message(text),
+        "help": message(help),
+    })
 }
 
 /// A message. Braces are doubled, as single ones stand for arguments (§3.11.5).
@@ -135,7 +145,8 @@ fn told(advice: &Advice, report: &Report) -> Told {
     };
     let mut text = advice.title.clone();
     let sentences = [gain(advice, report), (!advice.why.is_empty()).then(|| advice.why.clone())];
-    sentences.into_iter().flatten().for_each(|sentence| text += &format!(". {sentence}"));
+    let cautions = advice.cautions.iter().map(|caution| format!("Mind that {caution}"));
+    sentences.into_iter().flatten().chain(cautions).for_each(|sentence| text += &format!(". {sentence}"));
     Told {
         rule: advice.kind.clone(),
         kind,

@@ -6,8 +6,8 @@ use serde::Serialize;
 use slimline_analyze::full_trace::owners::OwningField;
 use slimline_analyze::relayout::inlining::{Inlined, NotInlined, Ownership, Refused};
 
-use super::cautions::Caution;
 use super::{Facts, RelayoutReport, StructureRow};
+use crate::cautions::Caution;
 
 /// Whose pointers objects were found by.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]

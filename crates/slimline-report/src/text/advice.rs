@@ -65,6 +65,7 @@ pub(crate) fn parts(advice: &Advice, unit: WeightUnit) -> Vec<Part> {
             advice.confidence,
         )));
     }
+    parts.extend(advice.cautions.iter().map(|caution| Part::Told(format!("Mind that {}.", plain(caution)))));
     if !advice.code.is_empty() {
         parts.push(Part::Code(advice.code.lines().map(plain).collect()));
     }

@@ -33,6 +33,9 @@ pub struct Advice {
     pub declared_at: Option<Position>,
     /// Lines that touch what moves, as `file:line`.
     pub touched_lines: Vec<String>,
+    /// What to mind where a layout changes, in words.
+    #[serde(default)]
+    pub cautions: Vec<String>,
 }
 
 impl Advice {

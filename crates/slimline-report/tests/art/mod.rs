@@ -238,6 +238,7 @@ pub(crate) fn art() -> Report {
             code: "typedef struct {\n    double P;\n} f1_neuron_p;".into(),
             declared_at: Some(Position { file: "/src/art/scanner.c".into(), line: 31 }),
             touched_lines: vec!["scanner.c:608".into(), "scanner.c:616".into()],
+            cautions: vec!["its size is relied on at scanner.c:52".into()],
         }],
     }
 }

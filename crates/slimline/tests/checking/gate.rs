@@ -5,6 +5,7 @@ use std::fs;
 use serde_json::Value;
 
 use super::scratch::{Scratch, check_refused, stderr, stdout};
+use super::viewers::check_sarif;
 use super::{BODIES, compile, keep, planted, shown, slimline};
 
 /// Status and output of `slimline check`.
@@ -67,6 +68,7 @@ fn verdicts_are_files_for_other_tools() {
     let (status, text) = check(&scratch, &["new", "--against", "old", "--format", "sarif", "--report", "check.sarif"]);
     assert_eq!((status, text.as_str()), (Some(1), ""));
     assert!(fs::read_to_string(scratch.path("check.sarif")).unwrap().ends_with("}\n"));
+    check_sarif("verdicts_are_files_for_other_tools", &scratch.path("check.sarif"));
 }
 
 fn record(scratch: &Scratch, session: &str, program: &str) {

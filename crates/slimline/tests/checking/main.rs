@@ -6,6 +6,9 @@ mod gate;
 #[allow(dead_code, reason = "other tests use the rest of it")]
 #[path = "../ends/scratch.rs"]
 mod scratch;
+#[allow(dead_code, reason = "other tests use the rest of it")]
+#[path = "../ends/viewers.rs"]
+mod viewers;
 
 use std::fs;
 use std::process::Output;

@@ -7,6 +7,7 @@ use std::process::Command;
 use slimline_report::view::Report;
 
 use crate::scratch::{Scratch, check_refused, skip, stderr, stdout};
+use crate::viewers::{check_sarif, viewer};
 
 /// What an export writes.
 #[track_caller]
@@ -14,6 +15,13 @@ fn exported(scratch: &Scratch, to: &str) -> String {
     let output = scratch.slimline(["export", "--to", to]).output().unwrap();
     assert!(output.status.success(), "{to}: {}", stderr(&output));
     stdout(&output)
+}
+
+/// What an export writes, as a file.
+#[track_caller]
+fn exported_to(scratch: &Scratch, to: &str, file: &str) {
+    let output = scratch.slimline(["export", "--to", to, "-o", file]).output().unwrap();
+    assert!(output.status.success(), "{to}: {}", stderr(&output));
 }
 
 fn report(scratch: &Scratch) -> Report {
@@ -151,6 +159,37 @@ fn advice_is_a_result_of_sarif() {
     let uri = place["artifactLocation"]["uri"].as_str().unwrap();
     assert!(uri.ends_with("bodies.c") && place["region"]["startLine"].as_u64() > Some(0), "{result}");
     assert!(result["properties"]["predicted"]["cycles"].as_f64() < Some(0.0), "{result}");
+    exported_to(&scratch, "sarif", "advice.sarif");
+    check_sarif("advice_is_a_result_of_sarif", &scratch.path("advice.sarif"));
+}
+
+/// Its own code, without its page, finds all the time there is, and that most of it goes to the data of the loop.
+#[test]
+fn the_firefox_profiler_reads_code_and_data() {
+    let test = "the_firefox_profiler_reads_code_and_data";
+    let Some(reader) = viewer(test, "@firefox-devtools/profiler-cli/dist/profiler-cli.js") else { return };
+    if !is_installed("node") {
+        return skip(test, "no node");
+    }
+    let scratch = Scratch::new();
+    scratch.record_walk(&["-O1", "-g"]);
+    let total = report(&scratch).session.weight_total as f64 / 1e6;
+    exported_to(&scratch, "firefox", "run.json");
+    // Who answers is a process of its own, which must not outlive the test.
+    let script =
+        "trap 'node $READER stop >&2' EXIT; node $READER load run.json >&2 && node $READER thread functions --json";
+    let output = scratch.bash(script).env("READER", reader).env("HOME", scratch.path("home")).output().unwrap();
+    assert!(output.status.success(), "{}", stderr(&output));
+    let read: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let functions = read["functions"].as_array().unwrap();
+    let time_of = |name: &str, of: &str| {
+        let function = functions.iter().find(|function| function["nameWithLibrary"] == name);
+        function.unwrap_or_else(|| panic!("{name}: {read:#}"))[of].as_f64().unwrap()
+    };
+    let all: f64 = functions.iter().map(|function| function["selfSamples"].as_f64().unwrap()).sum();
+    assert!((all - total).abs() < 1e-3, "{all} {total}");
+    assert!(time_of("[data]!items.value", "selfSamples") * 4.0 > total, "{read:#}");
+    assert!(time_of("walk!main", "totalSamples") >= time_of("[data]!items [heap]", "totalSamples"), "{read:#}");
 }
 
 #[test]

@@ -12,3 +12,4 @@ mod scratch;
 mod signals;
 mod terminal;
 mod tree;
+mod viewers;

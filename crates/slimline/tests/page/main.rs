@@ -2,12 +2,20 @@
 
 #[path = "../../../slimline-report/tests/browser/mod.rs"]
 mod browser;
+#[allow(dead_code, reason = "other tests use the rest of it")]
+#[path = "../ends/scratch.rs"]
+mod scratch;
+#[allow(dead_code, reason = "other tests use the rest of it")]
+#[path = "../ends/viewers.rs"]
+mod viewers;
 
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
 
 use browser::{BROKEN, Browser, HIDDEN_PARTS, LEVELS, PALE, View, WIDE};
+use scratch::skip;
+use viewers::viewer;
 
 fn slimline(directory: &Path, arguments: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_slimline"));
@@ -224,14 +232,12 @@ fn a_trace_is_a_page_that_is_opened_filtered_and_clicked_through() {
     assert_eq!(browser.evaluate("document.querySelectorAll('button, form:not([hidden])').length"), 0);
 }
 
-/// What a page of a trace can't be asked for, and whose page it is not.
 /// Valgrind's own viewer, as Debian's package has it, opens what `export --to dhat` writes, and shows its sums.
 #[test]
 fn dh_view_opens_a_trace() {
     let viewer = Path::new("/usr/libexec/valgrind/dh_view.html");
     if !viewer.exists() {
-        eprintln!("SKIPPED: no {} (apt-get install valgrind)", viewer.display());
-        return;
+        return skip("dh_view_opens_a_trace", &format!("no {} (Debian: valgrind)", viewer.display()));
     }
     let directory = traced();
     slimline(directory.path(), &["export", "run.trace", "--to", "dhat", "-o", "dhat.json"]);
@@ -269,12 +275,7 @@ fn dh_view_opens_a_trace() {
 /// speedscope's own page opens what is written for it, and is called as the profile is then.
 #[test]
 fn speedscope_opens_a_trace() {
-    let viewer = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("../../target/viewers/node_modules/speedscope/dist/release/index.html");
-    let Ok(viewer) = viewer.canonicalize() else {
-        eprintln!("SKIPPED: no {} (cargo xtask setup)", viewer.display());
-        return;
-    };
+    let Some(viewer) = viewer("speedscope_opens_a_trace", "speedscope/dist/release/index.html") else { return };
     let directory = traced();
     slimline(directory.path(), &["export", "run.trace", "--to", "speedscope", "-o", "speedscope.json"]);
     let file = fs::read_to_string(directory.path().join("speedscope.json")).unwrap();
@@ -298,6 +299,7 @@ fn speedscope_opens_a_trace() {
     assert_eq!(title, format!("{} - speedscope", profile["name"].as_str().unwrap()), "{:?}", browser.complaints());
 }
 
+/// What a page of a trace can't be asked for, and whose page it is not.
 #[test]
 fn what_is_no_page_of_a_trace_is_one_line() {
     let directory = traced();

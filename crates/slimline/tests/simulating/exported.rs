@@ -7,6 +7,7 @@ use serde_json::Value;
 use slimline_trace::tables::{Table, TracedAccesses, TracedKeys};
 
 use super::traced::{counters, failed, json, slimline, traced};
+use super::viewers::check_sarif;
 
 /// 300 nodes are stored and then read 4000 times: more accesses than one file of tables has.
 const NODES: &str = r#"
@@ -152,6 +153,9 @@ fn advice_of_a_trace_is_sarif() {
     let place = &result["locations"][0]["physicalLocation"];
     assert_eq!(place["region"]["startLine"], 10, "{result}");
     assert!(place["artifactLocation"]["uri"].as_str().unwrap().ends_with(".c"), "{result}");
+    let kept = directory.path().join("advice.sarif");
+    fs::write(&kept, log.to_string()).unwrap();
+    check_sarif("advice_of_a_trace_is_sarif", &kept);
     let said = failed(directory.path(), &["export", "run.trace", "--to", "dhat", "--machine", "host"]);
     assert!(said.contains("--machine goes with --to sarif of a trace"), "{said}");
 }

@@ -6,6 +6,7 @@ mod advise_inlined;
 mod advise_loops;
 mod advise_nodes;
 mod advise_prefetches;
+mod advise_tied;
 mod advise_types;
 mod exported;
 mod histogram;
@@ -16,11 +17,16 @@ mod papers;
 mod place;
 mod reused;
 mod sampled;
+#[allow(dead_code, reason = "other tests use the rest of it")]
+#[path = "../ends/scratch.rs"]
+mod scratch;
 mod sharing;
 mod traced;
+#[allow(dead_code, reason = "other tests use the rest of it")]
+#[path = "../ends/viewers.rs"]
+mod viewers;
 
 use std::fs;
-use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
@@ -193,7 +199,7 @@ fn summary(text: &str, title: &str) -> Vec<u64> {
 #[test]
 fn counts_are_those_of_cachegrind() {
     if Command::new("valgrind").arg("--version").output().is_err() {
-        return skip("simulating::counts_are_those_of_cachegrind: no valgrind here");
+        return scratch::skip("simulating::counts_are_those_of_cachegrind", "no valgrind here");
     }
     let directory = tempfile::tempdir().unwrap();
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/simulating/six.c");
@@ -236,14 +242,5 @@ fn counts_are_those_of_cachegrind() {
         assert_eq!(summary(&told, "D1  misses:")[1..], misses(d1)[1..], "{program}");
         assert_eq!(summary(&told, "LLd misses:")[1..], misses(ll)[1..], "{program}");
         assert!(count(&d1["misses"]) > 500, "{program}");
-    }
-}
-
-/// Says that there is nothing to test here: see `cargo xtask test`.
-fn skip(why: &str) {
-    eprintln!("skipped: {why}");
-    if let Some(list) = std::env::var_os("SLIMLINE_SKIPPED_TESTS") {
-        let mut list = fs::File::options().append(true).create(true).open(list).unwrap();
-        writeln!(list, "{why}").unwrap();
     }
 }

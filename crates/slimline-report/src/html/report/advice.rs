@@ -50,6 +50,9 @@ fn card(out: &mut impl Write, page: &Page<'_>, place: usize, advice: &Advice) ->
         prediction(out, page, predicted, &advice.confidence)?;
     }
     writeln!(out, "<p>{}</p>", Escaped(&advice.why))?;
+    for caution in &advice.cautions {
+        writeln!(out, "<p class=\"missing\">Mind that {}.</p>", Escaped(caution))?;
+    }
     writeln!(out, "<dl class=\"terms\">")?;
     let ids = [advice.group].into_iter().chain(advice.other_groups.iter().copied());
     let data: Vec<String> = ids.filter_map(|id| page.group(id)).map(|group| page.name(group)).collect();

@@ -1,6 +1,6 @@
-//! What in a program's sources relies on the layout of a structure.
+//! What relies on the layout of a structure: a program's sources, and other programs.
 //!
-//! Lines are looked at one by one, as text: what a macro makes, or what is written over several lines, is not found.
+//! Lines of sources are looked at one by one, as text: what a macro makes, or what is written over several lines, is not found.
 
 /// How a line relies on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -15,6 +15,8 @@ pub enum Reliance {
     Declared,
     /// It hands the address of an array to code that is not traced.
     HandedOn,
+    /// It declares a function or variable that a library exports.
+    Exported,
 }
 
 /// A line that relies on a structure's layout.
