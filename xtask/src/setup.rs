@@ -2,6 +2,7 @@
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context as _, Result, bail};
@@ -93,15 +94,20 @@ const VIEWERS: [(&str, &str); 3] = [
     ("@microsoft/sarif-multitool-linux", "5.7.0"),
 ];
 const VIEWERS_DIRECTORY: &str = "target/viewers";
-/// npm makes only executable what a package declares to be.
 const SARIF_VALIDATOR: &str = "node_modules/@microsoft/sarif-multitool-linux/Sarif.Multitool";
 
 /// What tests need: packages, and what opens exports, where there is npm to get it by. Without, the test of that says that it was skipped.
 pub(crate) fn for_tests() -> Result<()> {
     install(TESTS)?;
     let viewers = crate::root().join(VIEWERS_DIRECTORY);
-    let is_there = |(name, _): &(&str, &str)| viewers.join("node_modules").join(name).is_dir();
-    if VIEWERS.iter().all(is_there) || !on_path("npm") {
+    let has_version = |&(name, version): &(&str, &str)| {
+        let package = fs::read_to_string(viewers.join("node_modules").join(name).join("package.json"));
+        package.is_ok_and(|text| text.contains(&format!("\"version\": \"{version}\"")))
+    };
+    if VIEWERS.iter().all(has_version) {
+        return make_executable(&viewers);
+    }
+    if !on_path("npm") {
         return Ok(());
     }
     // All of them at once: npm removes what it is not asked for.
@@ -114,6 +120,11 @@ pub(crate) fn for_tests() -> Result<()> {
         eprintln!("npm install {}: {status}; tests of what is not there will be skipped", packages.join(" "));
         return Ok(());
     }
+    make_executable(&viewers)
+}
+
+/// npm makes only that executable what a package declares to be.
+fn make_executable(viewers: &Path) -> Result<()> {
     let validator = viewers.join(SARIF_VALIDATOR);
     fs::set_permissions(&validator, Permissions::from_mode(0o755)).with_context(|| validator.display().to_string())
 }

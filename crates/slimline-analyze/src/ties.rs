@@ -28,6 +28,15 @@ pub struct Tie {
     pub line: u32,
 }
 
+/// What relies on a layout, as far as it was looked for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Ties {
+    /// Lines, with their files.
+    pub found: Vec<(String, Tie)>,
+    /// Whether any source was there to look in.
+    pub has_sources: bool,
+}
+
 /// What asks for offsets.
 const OFFSETS: [&str; 3] = ["offsetof", "container_of", "offset_of"];
 /// What takes bytes.

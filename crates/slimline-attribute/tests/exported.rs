@@ -18,7 +18,7 @@ fn exported(compiler: &str, source: (&str, &str), flags: &[&str]) -> Vec<(String
     let exports = module.exports();
     let mut table = TypeTable::new();
     let info = DebugInfo::of(module.debug().unwrap());
-    let found = info.exported_types(&|name| exports.contains(name), &mut table);
+    let found = info.exported_types(&exports, &|_| true, &mut table);
     let told = |(type_, lines): (&Type, Vec<u32>)| (type_.name.clone(), type_.bytes, lines);
     let mut rows: Vec<_> = found
         .iter()
@@ -42,6 +42,7 @@ struct other { long a; };
 struct unused { long a; };
 struct configuration { int depth; };
 struct hidden { short s; };
+struct aliased { char c[3]; };
 # 1 "library.c" 2
 struct secret { long key; };
 struct secret *opened(const char *name) { (void)name; return 0; }
@@ -49,6 +50,10 @@ double weigh(const struct sky *of, handle which) { return of->mass + which.id; }
 static long own(struct unused *of) { return of->a; }
 __attribute__((visibility("hidden"))) long inside(struct hidden *of) { return of->s; }
 struct configuration defaults = { 3 };
+static long named(struct aliased *of) { return of->c[0]; }
+long called(struct aliased *of) __attribute__((alias("named")));
+long own_name(void) __asm__("own");
+long own_name(void) { return 1; }
 long first(struct sky (*skies)[4], struct unused *(*make)(void)) { return (*skies)[0].in[0].a + own(make()); }
 "#;
 
@@ -57,9 +62,10 @@ fn what_exported_functions_and_variables_are_of_is_known() {
     for compiler in ["gcc", "clang"] {
         let expected = [
             row("handle", 8, &[3]),
+            row("struct aliased", 3, &[7]),
             row("struct configuration", 4, &[6]),
-            row("struct inner", 8, &[3, 7]),
-            row("struct sky", 32, &[3, 7]),
+            row("struct inner", 8, &[3, 11]),
+            row("struct sky", 32, &[3, 11]),
         ];
         let library = exported(compiler, ("library.c", LIBRARY), &["-shared", "-fPIC", "-O1"]);
         assert_eq!(library, expected, "{compiler}");
@@ -69,7 +75,7 @@ fn what_exported_functions_and_variables_are_of_is_known() {
     let program = ("library.c", with_main.as_str());
     assert_eq!(exported("gcc", program, &["-O1"]), []);
     let told = exported("gcc", program, &["-O1", "-rdynamic"]);
-    assert_eq!(told.len(), 4, "{told:?}");
+    assert_eq!(told.len(), 5, "{told:?}");
 }
 
 const CLASSES: &str = r#"# 1 "table.h" 1
@@ -101,4 +107,28 @@ fn methods_export_their_classes() {
         let library = exported(compiler, ("table.cpp", CLASSES), &["-shared", "-fPIC", "-O0"]);
         assert_eq!(library, expected, "{compiler}");
     }
+}
+
+const MODULE: &str = "module sky
+  type body
+    real(8) :: x, y
+    integer :: id
+  end type
+  type own
+    integer :: i
+  end type
+contains
+  real(8) function weigh(all)
+    type(body), intent(in) :: all(:)
+    weigh = sum(all%x)
+  end function
+end module
+";
+
+#[test]
+fn procedures_of_modules_export_their_types() {
+    let library = exported("gfortran", ("sky.f90", MODULE), &["-shared", "-fPIC", "-O1"]);
+    let names: Vec<&str> = library.iter().map(|(name, ..)| name.as_str()).collect();
+    // Who uses a module has all of its types, and the compiler exports a variable for each.
+    assert_eq!(names, ["type(body)", "type(own)"]);
 }

@@ -6,7 +6,7 @@ use serde::{Serialize, Serializer};
 use slimline_analyze::full_trace::held_values::ROOM;
 use slimline_analyze::full_trace::object_structures::{FieldShape, Hold, StructureShape};
 use slimline_analyze::relayout::candidates::Candidate;
-use slimline_analyze::ties::{Reliance, Tie};
+use slimline_analyze::ties::{Reliance, Ties};
 use slimline_attribute::tables::{Member, MemberRole, Type, TypeKind};
 
 use crate::full_trace::bounds;
@@ -89,30 +89,28 @@ fn indexed(candidate: &Candidate) -> Option<Caution> {
 }
 
 /// What to mind where a structure of a trace changes: by values, what relies on its layout, and its declaration.
-pub(crate) fn of_layout(shape: &StructureShape, candidate: &Candidate, ties: Option<&[(String, Tie)]>) -> Vec<Caution> {
+pub(crate) fn of_layout(shape: &StructureShape, candidate: &Candidate, ties: &Ties) -> Vec<Caution> {
     let types = [narrowed(shape, candidate), packed(shape, candidate), indexed(candidate)];
     let of_it = of_ties(ties).into_iter().chain(Declared::by_trace(shape).cautions());
     types.into_iter().flatten().chain(of_it).collect()
 }
 
 /// What to mind where a type of a session changes: what relies on its layout, and its declaration.
-pub(crate) fn of_type(type_: &Type, types: &[Type], ties: Option<&[(String, Tie)]>) -> Vec<Caution> {
+pub(crate) fn of_type(type_: &Type, types: &[Type], ties: &Ties) -> Vec<Caution> {
     of_ties(ties).into_iter().chain(Declared::by_type(type_, types).cautions()).collect()
 }
 
-/// What relies on a layout; none where no source is here.
-fn of_ties(ties: Option<&[(String, Tie)]>) -> Vec<Caution> {
-    let Some(ties) = ties else {
-        return vec![Caution::of(
-            "sources that access it are not here: what relies on its layout (offsetof, files of it) was not looked for",
-        )];
-    };
+/// What relies on a layout.
+fn of_ties(ties: &Ties) -> Vec<Caution> {
+    const NO_SOURCES: &str =
+        "sources that access it are not here: what relies on its layout (offsetof, files of it) was not looked for";
     let caution = |(reliance, words): (Reliance, &str)| {
-        let of_it = ties.iter().filter(|(_, tie)| tie.reliance == reliance);
+        let of_it = ties.found.iter().filter(|(_, tie)| tie.reliance == reliance);
         let at: Vec<String> = of_it.map(|(file, tie)| format!("{file}:{}", tie.line)).collect();
         (!at.is_empty()).then(|| Caution { what: words.to_owned(), at })
     };
-    RELIANCES.into_iter().filter_map(caution).collect()
+    let unseen = (!ties.has_sources).then(|| Caution::of(NO_SOURCES));
+    unseen.into_iter().chain(RELIANCES.into_iter().filter_map(caution)).collect()
 }
 
 /// How sources and other programs rely on a layout, in words.
@@ -189,22 +187,23 @@ impl<'a> Declared<'a> {
     fn by_type(type_: &'a Type, types: &'a [Type]) -> Self {
         let kind = |member: &Member| member.type_id.map(|id| types[id.index()].kind);
         let any = |is: &dyn Fn(&Member) -> bool| type_.members.iter().any(is);
-        let named = |is: fn(&Member) -> bool| {
-            type_.members.iter().filter(move |member| is(member)).map(|member| member.name.as_str())
-        };
+        let is_pointer = |member: &Member| kind(member) == Some(TypeKind::Pointer);
+        let locks = type_.members.iter().filter(|member| !is_pointer(member) && is_lock(&member.type_name));
         // One with a name is a member like others.
         let is_union = |member: &Member| member.name.is_empty() && kind(member) == Some(TypeKind::Union);
         let is_single = |member: &Member| {
-            member.bits.is_none() && matches!(kind(member), Some(TypeKind::Scalar | TypeKind::Pointer))
+            let is_number = kind(member) == Some(TypeKind::Scalar) && has_its_alignment(&member.type_name);
+            member.bits.is_none() && (is_number || is_pointer(member))
         };
         let is_free = |role: MemberRole| matches!(role, MemberRole::Field | MemberRole::FlexibleArray);
+        let open = type_.members.iter().find(|member| member.role == MemberRole::FlexibleArray);
         Self {
-            has_atomics: any(&|member| is_atomic(&member.type_name)),
-            locks: named(|member| is_lock(&member.type_name)).collect(),
+            has_atomics: any(&|member| !is_pointer(member) && is_atomic(&member.type_name)),
+            locks: locks.map(|member| member.name.as_str()).collect(),
             has_shared: any(&|member| member.bits.is_some() || is_union(member)),
             looks_packed: any(&|member| is_single(member) && is_astray(member.offset, member.bytes)),
             has_held: any(&|member| !is_free(member.role) || member.name.is_empty() && !is_union(member)),
-            open: named(|member| member.role == MemberRole::FlexibleArray).next(),
+            open: open.map(|member| member.name.as_str()),
         }
     }
 
@@ -234,11 +233,19 @@ fn is_astray(offset: u64, bytes: u64) -> bool {
     bytes.is_power_of_two() && bytes <= 8 && !offset.is_multiple_of(bytes)
 }
 
-/// Whether a type is an atomic, or a standard library's around one: `_Atomic long`, `std::atomic<long>`, `core::sync::atomic::AtomicU64`.
+/// Whether numbers of a type are aligned as they are large: pairs of numbers and texts of Fortran are not.
+fn has_its_alignment(type_name: &str) -> bool {
+    !["complex", "Complex", "character"].iter().any(|word| type_name.contains(word))
+}
+
+/// Whether a type is an atomic of C, or a standard library's: `_Atomic long`, `atomic_int`, `std::atomic<long>`, `core::sync::atomic::AtomicU64`.
 fn is_atomic(type_name: &str) -> bool {
-    let name = type_name.split('<').next().unwrap_or(type_name);
-    let name = name.rsplit("::").next().unwrap_or(name);
-    type_name.starts_with("_Atomic") || name.starts_with("atomic") || name.starts_with("Atomic")
+    let path = type_name.split('<').next().unwrap_or(type_name);
+    let is_library_s =
+        |name: &str| path.starts_with(name) && (path.len() == name.len() || !path[name.len()..].contains("::"));
+    type_name.starts_with("_Atomic")
+        || path.starts_with("atomic_")
+        || ["std::atomic", "std::__atomic_", "core::sync::atomic::Atomic"].into_iter().any(is_library_s)
 }
 
 #[cfg(test)]
@@ -260,7 +267,7 @@ mod tests {
         for atomic in ["_Atomic long", "std::atomic<long>", "core::sync::atomic::AtomicU64", "atomic_flag"] {
             assert!(is_atomic(atomic), "{atomic}");
         }
-        for other in ["long", "struct node *", "std::shared_ptr<std::atomic<long>>"] {
+        for other in ["long", "AtomicString", "app::AtomicQueue", "std::shared_ptr<std::atomic<long>>"] {
             assert!(!is_atomic(other), "{other}");
         }
     }

@@ -20,7 +20,7 @@ use slimline_analyze::relayout::search::{Searched, Tried};
 use slimline_analyze::relayout::unstructured::Unstructured;
 use slimline_analyze::relayout::visits::{MOST_FIELDS, Visits};
 use slimline_analyze::relayout::{Taken, TimeRatio, definitions, narrower_type};
-use slimline_analyze::ties::Tie;
+use slimline_analyze::ties::Ties;
 use slimline_attribute::tables::Language;
 use slimline_simulate::machine::Machine;
 use slimline_simulate::relaid::{Holds, MovedField, Part, StructureLayout};
@@ -338,7 +338,7 @@ pub struct Facts<'a> {
     /// Memory of no structure, most of the time first.
     pub unstructured: &'a [Unstructured],
     /// Of those that were searched, what sources rely on their layout: a file by its whole path and the line; none where no source could be read.
-    pub ties: &'a [Option<Vec<(String, Tie)>>],
+    pub ties: &'a [Ties],
     /// Loops of which other orders were tried.
     pub loops: LoopFacts<'a>,
     /// Loads of which prefetches were tried.
@@ -389,7 +389,7 @@ impl RelayoutReport {
     }
 }
 
-fn row(facts: &Facts<'_>, (searched, ties): (&Searched, &Option<Vec<(String, Tie)>>), before: &Taken) -> StructureRow {
+fn row(facts: &Facts<'_>, (searched, ties): (&Searched, &Ties), before: &Taken) -> StructureRow {
     let shape = &facts.structured.structures[searched.structure as usize];
     let visits = &facts.visits[searched.structure as usize];
     let all = visits.count();
@@ -418,7 +418,7 @@ fn row(facts: &Facts<'_>, (searched, ties): (&Searched, &Option<Vec<(String, Tie
             layout: tried(advised),
             title: title(shape, candidate),
             predicted: PredictedRow::of(&taken, before),
-            cautions: of_pointees.chain(cautions::of_layout(shape, candidate, ties.as_deref())).collect(),
+            cautions: of_pointees.chain(cautions::of_layout(shape, candidate, ties)).collect(),
             layouts: new_layouts(&candidate.layout),
             code: definitions(shape, candidate),
             inlined,

@@ -273,6 +273,21 @@ fn a_killed_collector_leaves_whole_parts() {
 }
 
 #[test]
+fn a_header_that_is_cut_off_is_a_damaged_one() {
+    let (_scratch, directory) = fresh();
+    write(&directory);
+    let file = directory.join(HEADER_FILE);
+    let whole = fs::read(&file).unwrap();
+    for length in [1, whole.len() / 2, whole.len() - 3] {
+        fs::write(&file, &whole[..length]).unwrap();
+        let told = Session::open(&directory).unwrap_err().to_string();
+        assert!(told.contains("session.json: ") && told.contains("EOF"), "{length}: {told}");
+    }
+    fs::write(&file, "not ours").unwrap();
+    assert!(matches!(Session::open(&directory), Err(SessionError::NotASession(_))));
+}
+
+#[test]
 fn an_older_session_is_set_aside_and_nothing_else_is() {
     let (scratch, directory) = fresh();
     write(&directory);

@@ -1,6 +1,7 @@
 //! From a session directory to a report.
 
 use std::cmp::Reverse;
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::mpsc;
 use std::thread;
@@ -24,6 +25,7 @@ use slimline_report::simulation::AccessTrace;
 use slimline_report::view::{ProcessReport, Report};
 use slimline_trace::session::{Collector, Machine, Process, ProcessSummary, Session, SessionInfo, Trigger};
 use slimline_trace::stream::recording::is_recording;
+use slimline_trace::tables::Mappings;
 
 use crate::disk::{Disk, check_whole};
 use crate::region_profiles;
@@ -150,7 +152,7 @@ pub(crate) fn costs(directory: &Path, timed: bool) -> anyhow::Result<CostTable> 
     let session = Session::open(directory)?;
     let info = session.info();
     let profile = DataProfile { by_instruction: true, ..profile_of(info) };
-    let Analyzed { quality, resolution, regions, found: (findings, costs) } =
+    let Analyzed { quality, resolution, regions, found: (findings, costs), .. } =
         analyzed(&session, info, &(profile, CostPaths { timed }), true)?;
     let report = assemble::report(info, &quality, &resolution, &findings, &[], &regions);
     Ok(assemble::session_costs(info, &report, &resolution.tables, &findings, &costs))
@@ -158,8 +160,9 @@ pub(crate) fn costs(directory: &Path, timed: bool) -> anyhow::Result<CostTable> 
 
 /// Of the processes that `info` names, which is the session's or a part of it.
 fn report_of(session: &Session, info: &SessionInfo) -> anyhow::Result<Report> {
-    let Analyzed { quality, resolution, regions, found } = analyzed(session, info, &profile_of(info), false)?;
-    let advice = with_ties(advise(&found, &resolution.tables, &floors(&info.machine)), &resolution.tables);
+    let Analyzed { quality, resolution, modules, regions, found } = analyzed(session, info, &profile_of(info), false)?;
+    let advice = advise(&found, &resolution.tables, &floors(&info.machine));
+    let advice = with_ties(advice, &resolution.tables, &modules)?;
     Ok(assemble::report(info, &quality, &resolution, &found, &advice, &regions))
 }
 
@@ -172,6 +175,8 @@ fn profile_of(info: &SessionInfo) -> DataProfile {
 struct Analyzed<F> {
     quality: SampleQuality,
     resolution: Resolution,
+    /// Paths of all files of code that were mapped.
+    modules: BTreeSet<String>,
     regions: SessionRegions,
     found: F,
 }
@@ -220,7 +225,13 @@ fn analyzed<A: Analysis>(
     let regions =
         processes.iter().map(|(summary, process)| anyhow::Ok((process.threads.len(), regions_of(session, summary)?)));
     let regions = SessionRegions::of(regions.collect::<anyhow::Result<Vec<_>>>()?);
-    Ok(Analyzed { quality, resolution, regions, found })
+    let modules = processes.iter().flat_map(|(_, process)| code_of(&process.mappings)).map(str::to_owned).collect();
+    Ok(Analyzed { quality, resolution, modules, regions, found })
+}
+
+fn code_of(mappings: &Mappings) -> impl Iterator<Item = &str> {
+    let rows = mappings.path.iter().zip(&mappings.permissions);
+    rows.filter(|(path, permissions)| path.starts_with('/') && permissions.contains('x')).map(|(path, _)| path.as_str())
 }
 
 /// The processes that `info` names.

@@ -17,7 +17,7 @@ use slimline_analyze::relayout::search::{Searched, is_worth_trying, release, set
 use slimline_analyze::relayout::unstructured::{tell_apart, unstructured};
 use slimline_analyze::relayout::visits::{Visiting, Visits};
 use slimline_analyze::relayout::{Taken, TimeRatio, shares};
-use slimline_analyze::ties::Tie;
+use slimline_analyze::ties::Ties;
 use slimline_report::relayout::{Facts, LargePagesTaken, LastLevel, NodesTaken, RelayoutReport, Replayed};
 use slimline_report::simulation::AccessTrace;
 use slimline_simulate::access::{Access, Consumer};
@@ -40,7 +40,7 @@ use crate::machines::{simulated_machine, simulation};
 use crate::object_trace::{FoundObjects, ObjectReader, Wanted};
 use crate::prefetches::{MeasuredPrefetches, PrefetchSearch};
 use crate::recorded::{Pass, Reader, RecordedTrace};
-use crate::ties::Reliers;
+use crate::ties::{Sources, Structure, on_each};
 
 /// Part of the time that a structure must take to be looked at.
 const LEAST_SHARE: f64 = 0.03;
@@ -151,22 +151,25 @@ fn sources_of(structured: &Structured) -> BTreeSet<PathBuf> {
     of_structures.chain(of_arrays).map(TouchingLine::path).collect()
 }
 
-/// What relies on the layouts of these; none where no source is here.
+/// What relies on the layouts of these, in the order in which they were searched.
 fn ties_of(
-    structured: &Structured,
-    searched: &[Searched],
-    reliers: &Reliers,
+    (structured, searched): (&Structured, &[Searched]),
+    sources: &Sources,
     handed_on: &HandedOnLines,
-) -> Vec<Option<Vec<(String, Tie)>>> {
-    let of = |searched: &Searched| {
-        let shape = &structured.structures[searched.structure as usize];
-        if shape.is_columns {
-            let found = handed_on.get(&searched.structure).cloned().unwrap_or_default();
-            return (!reliers.sources().is_empty()).then_some(found);
-        }
-        reliers.on(&shape.name, shape.bytes.into())
-    };
-    searched.iter().map(of).collect()
+    modules: &[String],
+) -> anyhow::Result<Vec<Ties>> {
+    let shapes = || searched.iter().map(|of| (of.structure, &structured.structures[of.structure as usize]));
+    let declared: Vec<Structure<'_>> = shapes()
+        .filter(|(_, shape)| !shape.is_columns)
+        .map(|(_, shape)| Structure { name: &shape.name, bytes: shape.bytes.into(), declared_at: None })
+        .collect();
+    let mut of_declared = on_each(&declared, sources, modules.iter().map(String::as_str))?.into_iter();
+    let of_columns = |structure| sources.with_lines(handed_on.get(&structure).cloned().unwrap_or_default());
+    let ties = shapes().map(|(structure, shape)| match shape.is_columns {
+        true => of_columns(structure),
+        false => of_declared.next().expect("each that is declared has some"),
+    });
+    Ok(ties.collect())
 }
 
 fn objects_of(structured: &Structured, (objects, origins): (&[Object], &[ObjectOrigin]), structure: u32) -> Objects {
@@ -187,7 +190,7 @@ pub(crate) struct Search<'a> {
     trace: &'a RecordedTrace,
     machine: (&'a Machine, &'a str),
     structured: Structured,
-    reliers: Reliers,
+    sources: Sources,
     handed_on: HandedOnLines,
     origins: Vec<ObjectOrigin>,
     objects: Vec<Object>,
@@ -232,16 +235,15 @@ impl<'a> Search<'a> {
         }
         let objects = found.into_objects();
         let files = sources_of(&structured);
-        let modules = described.modules.iter().map(String::as_str);
-        let reliers = Reliers::of(files.iter().map(PathBuf::as_path), modules);
-        let handed_on = all_handed_on(&structured.arrays, &traced_functions(trace.program()), reliers.sources());
+        let sources = Sources::of(files.iter().map(PathBuf::as_path));
+        let handed_on = all_handed_on(&structured.arrays, &traced_functions(trace.program()), sources.texts());
         let handed_on = join(&mut structured, &objects, &handed_on);
         let is_tried: IsTried = |_, _| true;
         Ok(Self {
             trace,
             machine,
             structured,
-            reliers,
+            sources,
             handed_on,
             origins,
             objects,
@@ -344,7 +346,7 @@ impl<'a> Search<'a> {
         if !loops.is_empty() {
             loops.note_relaid(self.relaid(&searched, as_it_is), |of| &structured.structures[of as usize].name);
         }
-        let ties = ties_of(structured, &searched, &self.reliers, &self.handed_on);
+        let ties = ties_of((structured, &searched), &self.sources, &self.handed_on, &self.described.modules)?;
         let facts = Facts {
             machine: self.machine.0,
             structured,

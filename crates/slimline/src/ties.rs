@@ -4,83 +4,132 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use slimline_analyze::advise::Advice;
-use slimline_analyze::relayout::plain_name;
-use slimline_analyze::ties::{Reliance, Tie, ties};
+use slimline_analyze::relayout::own_name;
+use slimline_analyze::ties::{Reliance, Tie, Ties, ties};
 use slimline_attribute::module::Module;
 use slimline_attribute::module::store::FileStore;
-use slimline_attribute::tables::{SourcePosition, Tables};
+use slimline_attribute::tables::{SourcePosition, Tables, Type};
 use slimline_attribute::typing::debug_info::DebugInfo;
 use slimline_attribute::typing::layout::TypeTable;
 
-use crate::disk::Disk;
+use crate::disk::{Disk, check_whole};
 use crate::sources::text;
 
-/// Where to look.
-pub(crate) struct Reliers {
-    /// Sources, as far as they are on this machine, with their paths.
-    sources: Vec<(String, String)>,
-    /// Structures that other modules know, by name and size, with what exports them.
-    exported: Vec<(String, u64, Vec<SourcePosition>)>,
-}
+/// Functions and variables that are named for a structure, of all modules.
+const MOST_EXPORTED: usize = 3;
 
-impl Reliers {
-    /// These sources, and these modules as they are now.
-    pub(crate) fn of<'p>(
-        sources: impl IntoIterator<Item = &'p Path>,
-        modules: impl IntoIterator<Item = &'p str>,
-    ) -> Self {
+/// Sources, as far as they are on this machine, with their paths.
+pub(crate) struct Sources(Vec<(String, String)>);
+
+impl Sources {
+    pub(crate) fn of<'p>(files: impl IntoIterator<Item = &'p Path>) -> Self {
         let read = |file: &Path| Some((file.display().to_string(), text(file)?));
-        let sources = sources.into_iter().filter_map(read).collect();
-        let store = FileStore::new(&Disk);
-        let exported = modules.into_iter().flat_map(|path| exported(&store, path)).collect();
-        Self { sources, exported }
+        Self(files.into_iter().filter_map(read).collect())
     }
 
-    /// The sources, with their paths.
-    pub(crate) fn sources(&self) -> &[(String, String)] {
-        &self.sources
+    pub(crate) fn texts(&self) -> &[(String, String)] {
+        &self.0
     }
 
-    /// What relies on the layout of a structure; none where no source is here.
-    pub(crate) fn on(&self, name: &str, bytes: u64) -> Option<Vec<(String, Tie)>> {
-        let name = plain_name(name);
+    /// These lines of them, and nothing else.
+    pub(crate) fn with_lines(&self, found: Vec<(String, Tie)>) -> Ties {
+        Ties { found, has_sources: !self.0.is_empty() }
+    }
+
+    fn on(&self, structure: &Structure<'_>) -> Vec<(String, Tie)> {
+        let Some(name) = own_name(structure.name) else { return Vec::new() };
         let in_file = |(file, text): &(String, String)| {
             ties(name, text).into_iter().map(|tie| (file.clone(), tie)).collect::<Vec<_>>()
         };
-        let is_it = |(known, of, _): &&(String, u64, Vec<SourcePosition>)| plain_name(known) == name && *of == bytes;
-        let exported = self.exported.iter().filter(is_it).flat_map(|(.., by)| by);
-        let exported = exported.map(|at| (at.file.clone(), Tie { reliance: Reliance::Exported, line: at.line }));
-        let found: BTreeSet<(String, Tie)> = self.sources.iter().flat_map(in_file).chain(exported).collect();
-        (!self.sources.is_empty() || !found.is_empty()).then(|| found.into_iter().collect())
+        self.0.iter().flat_map(in_file).collect()
     }
 }
 
-fn exported(store: &FileStore<'_>, path: &str) -> Vec<(String, u64, Vec<SourcePosition>)> {
-    let module = Module::open(store, path);
+/// A structure whose layout is to change.
+pub(crate) struct Structure<'a> {
+    pub(crate) name: &'a str,
+    pub(crate) bytes: u64,
+    /// None where it is not known.
+    pub(crate) declared_at: Option<&'a SourcePosition>,
+}
+
+impl Structure<'_> {
+    fn is(&self, known: &Type) -> bool {
+        let is_there = self.declared_at.zip(known.declared_at.as_ref()).is_none_or(|(own, other)| own == other);
+        known.bytes == self.bytes
+            && is_there
+            && own_name(&known.name).is_some_and(|name| own_name(self.name) == Some(name))
+    }
+}
+
+/// What relies on each of these, by sources, and by what these modules export as they are now.
+///
+/// # Errors
+/// A module was cut off meanwhile.
+pub(crate) fn on_each<'p>(
+    structures: &[Structure<'_>],
+    sources: &Sources,
+    modules: impl IntoIterator<Item = &'p str>,
+) -> anyhow::Result<Vec<Ties>> {
+    let mut found: Vec<BTreeSet<(String, Tie)>> =
+        structures.iter().map(|structure| sources.on(structure).into_iter().collect()).collect();
+    let mut exported = vec![BTreeSet::new(); structures.len()];
+    let is_wanted = |name: &str| structures.iter().any(|structure| own_name(structure.name) == own_name(name));
+    if structures.iter().any(|structure| own_name(structure.name).is_some()) {
+        for path in modules {
+            for (type_, by) in exported_by(path, &is_wanted) {
+                let of_it = structures.iter().zip(&mut exported).filter(|(structure, _)| structure.is(&type_));
+                of_it.for_each(|(_, all)| all.extend(by.iter().map(|at| (at.file.clone(), at.line))));
+            }
+        }
+        check_whole()?;
+    }
+    for (found, exported) in found.iter_mut().zip(exported) {
+        let first = exported.into_iter().take(MOST_EXPORTED);
+        found.extend(first.map(|(file, line)| (file, Tie { reliance: Reliance::Exported, line })));
+    }
+    Ok(found.into_iter().map(|found| sources.with_lines(found.into_iter().collect())).collect())
+}
+
+/// Structures of these names that functions and variables of a module have which others find there, with where these are declared.
+fn exported_by(path: &str, is_wanted: &dyn Fn(&str) -> bool) -> Vec<(Type, Vec<SourcePosition>)> {
+    let store = FileStore::new(&Disk);
+    let module = Module::open(&store, path);
     let exports = module.exports();
     let Some(debug) = module.debug().filter(|_| !exports.is_empty()) else { return Vec::new() };
     let mut table = TypeTable::new();
     let info = DebugInfo::of(debug).with_virtual_tables(module.virtual_tables());
-    let found = info.exported_types(&|name| exports.contains(name), &mut table);
-    let row = |type_id| table.get(type_id);
-    found.into_iter().map(|of| (row(of.type_id).name.clone(), row(of.type_id).bytes, of.by)).collect()
+    let found = info.exported_types(&exports, is_wanted, &mut table);
+    found.into_iter().map(|of| (table.get(of.type_id).clone(), of.by)).collect()
 }
 
-/// Advice of a session with what relies on the layouts that it changes.
-pub(crate) fn with_ties(advice: Vec<Advice>, tables: &Tables) -> Vec<Advice> {
-    if !advice.iter().any(|advice| advice.changes_layout()) {
-        return advice;
+/// Advice of a session in which these modules were loaded, with what relies on the layouts that it changes.
+///
+/// # Errors
+/// See [`on_each`].
+pub(crate) fn with_ties(
+    advice: Vec<Advice>,
+    tables: &Tables,
+    modules: &BTreeSet<String>,
+) -> anyhow::Result<Vec<Advice>> {
+    let type_of = |advice: &Advice| {
+        let element = tables.group(advice.group).element.filter(|_| advice.changes_layout())?;
+        Some(tables.type_(element.type_id))
+    };
+    let types = advice.iter().filter_map(type_of);
+    let structures: Vec<Structure<'_>> = types
+        .map(|type_| Structure { name: &type_.name, bytes: type_.bytes, declared_at: type_.declared_at.as_ref() })
+        .collect();
+    if structures.is_empty() {
+        return Ok(advice);
     }
     let frames = tables.sites.iter().flat_map(|site| &site.frames);
     let files: BTreeSet<&Path> =
         frames.filter_map(|frame| frame.position.as_ref()).map(|at| Path::new(at.file.as_str())).collect();
-    let reliers = Reliers::of(files, tables.modules.iter().map(|module| module.path.as_str()));
-    let told = |advice: Advice| {
-        let element = tables.group(advice.group).element.filter(|_| advice.changes_layout());
-        match element.map(|element| tables.type_(element.type_id)) {
-            Some(type_) => advice.with_ties(reliers.on(&type_.name, type_.bytes)),
-            None => advice,
-        }
+    let mut all = on_each(&structures, &Sources::of(files), modules.iter().map(String::as_str))?.into_iter();
+    let told = |advice: Advice| match type_of(&advice).and_then(|_| all.next()) {
+        Some(ties) => advice.with_ties(ties),
+        None => advice,
     };
-    advice.into_iter().map(told).collect()
+    Ok(advice.into_iter().map(told).collect())
 }

@@ -81,13 +81,17 @@ fn comment(language: Language) -> &'static str {
     if language == Language::Fortran { "!" } else { "//" }
 }
 
-/// The name without the words and paths that a definition can't have.
-pub fn plain_name(name: &str) -> &str {
-    let name = name.strip_prefix("struct ").or_else(|| name.strip_prefix("class ")).unwrap_or(name);
+/// The name without the words and paths that a definition can't have, where it is one.
+pub fn own_name(name: &str) -> Option<&str> {
+    let name = ["struct ", "class ", "union "].iter().find_map(|word| name.strip_prefix(word)).unwrap_or(name);
     let name = name.split('<').next().unwrap_or(name);
     let name = name.rsplit("::").next().unwrap_or(name);
-    // Data without a type may be called "anonymous memory" or by an address.
-    if is_identifier(name) { name } else { "element" }
+    Some(name).filter(|name| is_identifier(name))
+}
+
+/// The same, or what can stand in its place: data without a type may be called "anonymous memory" or by an address.
+pub fn plain_name(name: &str) -> &str {
+    own_name(name).unwrap_or("element")
 }
 
 fn part_name(subject: &Subject<'_>, part: &Part<'_>) -> String {

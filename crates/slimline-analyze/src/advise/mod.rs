@@ -10,6 +10,7 @@
 //! interval. Where a loop also computes, a processor waits for memory meanwhile as far as it can: at worst only the
 //! time is saved by which the loop waits for longer than it computes, at best all; half-way is expected.
 
+mod advice;
 mod caches;
 pub(crate) mod definition;
 mod lines;
@@ -29,8 +30,9 @@ use crate::fields::LINE_BYTES;
 use crate::findings::{Findings, GroupFindings, LoopFindings, LoopGroup};
 use crate::number::{bytes, percent};
 use crate::structure::{ElementFrom, LEAST_NODES};
-use crate::ties::Tie;
+use crate::ties::Ties;
 
+pub use advice::{Advice, Confidence, Kind, Predicted};
 use caches::Small;
 pub use lines::Packing;
 pub use placing::{NewLayout, PlacedField};
@@ -57,98 +59,6 @@ pub struct Floors {
 impl Default for Floors {
     fn default() -> Self {
         Self { group_share: 0.03, gain: 0.01, cached_bytes: 256 << 10, last_level_bytes: 32 << 20 }
-    }
-}
-
-/// What kind of change.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// An array of structures becomes several arrays.
-    Split,
-    /// Hot fields stay in the node, cold ones go behind a pointer.
-    HotColdSplit,
-    /// The same fields in another order.
-    Reorder,
-    /// Walk the data in the order in which it lies.
-    Interchange,
-    /// Nothing, with the reason.
-    LeaveAlone,
-    /// No other layout, but several threads use this one at once, and what that costs is not judged.
-    NotJudged,
-}
-
-/// How sure advice is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Confidence {
-    /// Few samples, or a layout that only strides tell, or nodes.
-    Low,
-    /// In between.
-    Medium,
-    /// Many samples of time, known types, walks seen in bursts, more data than caches hold, and even the low end of the gain is worth it.
-    High,
-}
-
-/// What a change is expected to do.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Predicted {
-    /// Change of the session's weight: −0.21 is 21 % less; of the time it takes, where [`Findings::unit`] is time.
-    pub cycles: f64,
-    /// The end of its interval with the greater gain.
-    pub cycles_low: f64,
-    /// The end with the smaller gain.
-    pub cycles_high: f64,
-    /// Change of the cache lines that the group's loops touch.
-    pub lines: f64,
-    /// How it was predicted, in a sentence.
-    pub method: String,
-}
-
-/// What to change.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Advice {
-    /// What kind of change.
-    pub kind: Kind,
-    /// The group; of several of one type the costliest.
-    pub group: GroupId,
-    /// The others of that type, which it is about as well.
-    pub others: Vec<GroupId>,
-    /// What to do to what, in one sentence.
-    pub title: String,
-    /// Offsets of the fields of each new structure, or in their new order.
-    pub fields: Vec<Vec<u64>>,
-    /// Where a compiler places these fields, structure by structure.
-    pub layouts: Vec<NewLayout>,
-    /// What it is expected to gain; `None` for [`Kind::LeaveAlone`] and [`Kind::NotJudged`].
-    pub predicted: Option<Predicted>,
-    /// How sure.
-    pub confidence: Confidence,
-    /// The numbers behind it.
-    pub why: String,
-    /// The new definitions in the program's language; empty where nothing is defined anew.
-    pub code: String,
-    /// Where the structure is declared.
-    pub declared_at: Option<SourcePosition>,
-    /// Source lines that touch what moves, most costly first, as (file, line).
-    pub touched_lines: Vec<(String, u32)>,
-    /// What relies on the layout that changes, with its file; none where nobody looked, or could.
-    pub ties: Option<Vec<(String, Tie)>>,
-}
-
-impl Advice {
-    /// Whether fields get other places.
-    pub fn changes_layout(&self) -> bool {
-        matches!(self.kind, Kind::Split | Kind::HotColdSplit | Kind::Reorder)
-    }
-
-    /// With what relies on its layout: there is more to change then than what the advice names, so that it is less sure that it can be had.
-    #[must_use]
-    pub fn with_ties(self, ties: Option<Vec<(String, Tie)>>) -> Self {
-        let confidence = match (self.confidence, ties.as_deref()) {
-            (confidence, None | Some([])) => confidence,
-            (Confidence::High, _) => Confidence::Medium,
-            (Confidence::Medium | Confidence::Low, _) => Confidence::Low,
-        };
-        Self { ties, confidence, ..self }
     }
 }
 
@@ -364,7 +274,7 @@ impl Subject<'_> {
             code: String::new(),
             declared_at: self.declared_at(),
             touched_lines: Vec::new(),
-            ties: None,
+            ties: Ties::default(),
         }
     }
 

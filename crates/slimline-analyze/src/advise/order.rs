@@ -9,6 +9,7 @@ use super::split::as_it_is;
 use super::{Advice, Kind, Subject, percent};
 use crate::object_layout::block_spacing;
 use crate::structure::ElementFrom;
+use crate::ties::Ties;
 
 /// The fields cluster by cluster, in each the strictest alignment first; `None` where that is no other order or where
 /// the fields are not all known.
@@ -68,7 +69,7 @@ pub(super) fn reorder(subject: &Subject<'_>) -> Option<Advice> {
         code: definition::reordered(subject, &Part { fields: &order, pointer: false }),
         declared_at: subject.declared_at(),
         touched_lines: Vec::new(),
-        ties: None,
+        ties: Ties::default(),
         predicted: Some(predicted),
     })
 }

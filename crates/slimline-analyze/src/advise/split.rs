@@ -7,6 +7,7 @@ use super::{Advice, Kind, SourceLoop, Subject, percent};
 use crate::clusters::Rules;
 use crate::object_layout::block_spacing;
 use crate::structure::Structure;
+use crate::ties::Ties;
 
 /// Size of the pointer from the hot part to the cold one.
 const POINTER_BYTES: u64 = 8;
@@ -73,7 +74,7 @@ fn arrays(subject: &Subject<'_>, structure: &Structure, clusters: &[&[usize]], l
         code: definition::arrays(subject, &parts, linked),
         declared_at: subject.declared_at(),
         touched_lines: subject.lines_that_touch(&all),
-        ties: None,
+        ties: Ties::default(),
         predicted: Some(predicted),
     })
 }
@@ -113,7 +114,7 @@ fn hot_cold(subject: &Subject<'_>, structure: &Structure, clusters: &[&[usize]])
         code: definition::hot_cold(subject, &parts),
         declared_at: subject.declared_at(),
         touched_lines: subject.lines_that_touch(&cold),
-        ties: None,
+        ties: Ties::default(),
         predicted: Some(predicted),
     })
 }

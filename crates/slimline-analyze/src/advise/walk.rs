@@ -4,6 +4,7 @@ use super::{Advice, Confidence, Kind, MANY_SAMPLES, REACHED, Subject, fewer, per
 use crate::fields::LINE_BYTES;
 use crate::findings::{LoopGroup, Walk};
 use crate::structure::KNOWN;
+use crate::ties::Ties;
 
 /// Part of a walk's distances that must be its stride.
 const REGULAR: f64 = 0.75;
@@ -61,6 +62,6 @@ fn interchange(subject: &Subject<'_>, row: usize, of_group: &LoopGroup) -> Optio
         code: String::new(),
         declared_at: subject.tables.group(subject.group.group).declared_at.clone(),
         touched_lines: subject.lines_of(of_group.walks.iter().map(|walk| walk.site)),
-        ties: None,
+        ties: Ties::default(),
     })
 }

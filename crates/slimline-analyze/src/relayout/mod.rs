@@ -22,7 +22,7 @@ use slimline_simulate::simulation::Counts;
 use slimline_simulate::waiting::{Times, Waited};
 
 pub use self::code::{definitions, narrower_type};
-pub use crate::advise::definition::plain_name;
+pub use crate::advise::definition::{own_name, plain_name};
 
 /// Part of the time that a change must save to be advised, where both ends of its interval save, too.
 pub const WORTH_IT: f64 = 0.02;

@@ -45,6 +45,22 @@ pub struct Module<'a> {
     debug: OnceCell<Option<Debug<'a>>>,
 }
 
+/// What a module has for others, by where it is.
+#[derive(Clone, Debug, Default)]
+pub struct Exports {
+    /// Where functions begin.
+    pub functions: FxHashSet<Svma>,
+    /// Where variables begin.
+    pub variables: FxHashSet<Svma>,
+}
+
+impl Exports {
+    /// Whether there is nothing.
+    pub fn is_empty(&self) -> bool {
+        self.functions.is_empty() && self.variables.is_empty()
+    }
+}
+
 /// A module's file and its debug file.
 struct Parsed<'a> {
     image: Option<Image<'a>>,
@@ -159,17 +175,22 @@ impl<'a> Module<'a> {
         }
     }
 
-    /// Linked names of the functions and variables that other modules find here.
-    pub fn exports(&self) -> FxHashSet<&'a str> {
-        let mut names = FxHashSet::default();
+    /// The functions and variables that other modules find here.
+    pub fn exports(&self) -> Exports {
+        let mut exports = Exports::default();
         if let Some(image) = self.image() {
             image.for_each_exported(|symbol| {
-                if symbol.binding != elf::STB_LOCAL {
-                    names.insert(symbol.name);
-                }
+                let all = match symbol.kind {
+                    _ if symbol.binding == elf::STB_LOCAL => return,
+                    elf::STT_FUNC | elf::STT_GNU_IFUNC => &mut exports.functions,
+                    // But for what a compiler makes of classes.
+                    elf::STT_OBJECT if !symbol.name.starts_with("_ZT") => &mut exports.variables,
+                    _ => return,
+                };
+                all.insert(Svma(symbol.address));
             });
         }
-        names
+        exports
     }
 
     /// Its debug information; `None` where there is none or its unit headers are damaged.

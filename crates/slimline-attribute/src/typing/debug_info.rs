@@ -296,12 +296,7 @@ impl<'a> DebugInfo<'a> {
 
     /// `DW_AT_name` of the entry itself.
     pub(super) fn own_name(&self, die: Die, entry: &Entry<'a>) -> Option<&'a str> {
-        self.text(die, entry, dw::DW_AT_name)
-    }
-
-    /// An attribute of the entry itself that is a text.
-    pub(super) fn text(&self, die: Die, entry: &Entry<'a>, attribute: DwAt) -> Option<&'a str> {
-        let value = entry.attr_value(attribute)?;
+        let value = entry.attr_value(dw::DW_AT_name)?;
         let bytes = self.dwarf_of(die.unit).attr_string(self.unit(die.unit)?, value).ok()?;
         str::from_utf8(bytes.slice()).ok()
     }

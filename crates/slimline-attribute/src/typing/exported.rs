@@ -2,26 +2,28 @@
 //!
 //! Who is built against a library's headers has the layouts of the structures that its functions take and return. What is defined in a
 //! source file of C or C++ nobody else can know, whatever pointers to it are handed out.
+//!
+//! Only structures that are asked for get rows: a library exports thousands of functions, whose parameters hold thousands of types.
+
+use std::rc::Rc;
 
 use gimli::constants as dw;
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashMap;
+use slimline_trace::address::Svma;
 
 use super::debug_info::{DebugInfo, Die, Entry, flag, is_aggregate};
-use super::effort::{Descent, Effort};
+use super::effort::MAX_DEPTH;
 use super::layout::TypeTable;
 use super::shape::is_transparent;
-use crate::tables::{SourcePosition, TypeId};
+use crate::module::Exports;
+use crate::tables::{Language, SourcePosition, TypeId};
 
-/// Types that are gone through for one function or variable.
-const MOST_TYPES: u32 = 4096;
 /// Pointers, arrays and names from one type to the next.
 const MOST_STEPS: u32 = 32;
-/// Namespaces within each other that are looked into.
-const MOST_NAMESPACES: u32 = 32;
 /// Functions and variables that are named for a structure.
 const MOST_NAMED: usize = 3;
-/// Endings of C's and C++'s source files, what their preprocessors made included.
-const SOURCES: [&str; 9] = ["c", "cc", "cp", "cpp", "cxx", "c++", "C", "i", "ii"];
+/// Endings of C's and C++'s headers. Those of the standard library have none.
+const HEADERS: [&str; 11] = ["h", "hh", "hp", "hpp", "hxx", "h++", "H", "inc", "ipp", "tcc", "tpp"];
 
 /// A structure, class or union that other modules know.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,93 +35,55 @@ pub struct ExportedType {
 }
 
 impl DebugInfo<'_> {
-    /// The structures that exported functions take or return, and that exported variables are of, with those that these hold by value;
-    /// types are rows of `table`. `is_exported` knows symbols by their linked names.
-    pub fn exported_types(&self, is_exported: &dyn Fn(&str) -> bool, table: &mut TypeTable) -> Vec<ExportedType> {
+    /// The structures that exported functions take or return, and that exported variables are of, with those that these hold by value:
+    /// of them those whose unqualified names are `wanted`. Types are rows of `table`.
+    pub fn exported_types(
+        &self,
+        exports: &Exports,
+        wanted: &dyn Fn(&str) -> bool,
+        table: &mut TypeTable,
+    ) -> Vec<ExportedType> {
+        let mut search = Search { info: self, wanted, holds: FxHashMap::default() };
         let mut found: Vec<ExportedType> = Vec::new();
-        let mut places: FxHashMap<TypeId, usize> = FxHashMap::default();
-        for root in (0..self.unit_count()).filter_map(|unit| self.root(unit)) {
-            self.for_each_exported(root, is_exported, MOST_NAMESPACES, &mut |die| {
-                let Some(at) = self.declared_at(die) else { return };
-                for type_ in self.known_by(die) {
-                    let Some(type_id) = self.row(type_, table) else { continue };
-                    let place = *places.entry(type_id).or_insert(found.len());
-                    if place == found.len() {
-                        found.push(ExportedType { type_id, by: Vec::new() });
-                    }
-                    let by = &mut found[place].by;
-                    if by.len() < MOST_NAMED && !by.contains(&at) {
-                        by.push(at.clone());
-                    }
+        for die in self.exported(exports) {
+            for structure in search.known_by(die) {
+                let Some((type_id, at)) = self.row(structure, table).zip(self.declared_at(die)) else { continue };
+                let place = found.iter().position(|known| known.type_id == type_id).unwrap_or(found.len());
+                if place == found.len() {
+                    found.push(ExportedType { type_id, by: Vec::new() });
                 }
-            });
+                let by = &mut found[place].by;
+                if by.len() < MOST_NAMED && !by.contains(&at) {
+                    by.push(at);
+                }
+            }
         }
         found
     }
 
-    fn for_each_exported(
-        &self,
-        scope: Die,
-        is_exported: &dyn Fn(&str) -> bool,
-        namespaces: u32,
-        visit: &mut dyn FnMut(Die),
-    ) {
-        let mut inner = Vec::new();
-        let is_one = |die: Die, entry: &Entry<'_>| {
-            matches!(entry.tag(), dw::DW_TAG_subprogram | dw::DW_TAG_variable)
-                && !flag(entry, dw::DW_AT_declaration)
-                && self.linked_name(die).is_some_and(is_exported)
+    /// Entries of functions and variables: by address, as names are others where symbols have versions or are aliases, and functions of several
+    /// files may have one name.
+    fn exported(&self, exports: &Exports) -> Vec<Die> {
+        let mut units: Vec<u32> = match exports.variables.is_empty() {
+            true => exports.functions.iter().filter_map(|at| self.unit_at(at.0)).collect(),
+            // Which units have variables only all of them tell.
+            false => (0..self.unit_count()).collect(),
         };
-        self.for_each_child(scope, |die, entry| match entry.tag() {
-            dw::DW_TAG_namespace if namespaces > 0 => inner.push(die),
-            _ if is_one(die, entry) => visit(die),
-            _ => {}
-        });
-        for scope in inner {
-            self.for_each_exported(scope, is_exported, namespaces - 1, visit);
+        units.sort_unstable();
+        units.dedup();
+        let mut found = Vec::new();
+        for unit in units {
+            let index = self.index(unit);
+            let functions = index.functions().filter(|(begin, _)| exports.functions.contains(begin));
+            found.extend(functions.map(|(_, offset)| self.written(Die { unit, offset })));
+            let is_exported = |die: &Die| {
+                let address = self.entry(*die).and_then(|entry| self.static_address(*die, &entry));
+                address.is_some_and(|address| exports.variables.contains(&Svma(address)))
+            };
+            let variables = index.variables.iter().map(|&offset| Die { unit, offset });
+            found.extend(variables.filter(|die| !exports.variables.is_empty() && is_exported(die)));
         }
-    }
-
-    /// The name that a linker knows it by.
-    fn linked_name(&self, die: Die) -> Option<&str> {
-        let linked = self.inherited(die, |die, entry| {
-            [dw::DW_AT_linkage_name, dw::DW_AT_MIPS_linkage_name]
-                .into_iter()
-                .find_map(|name| self.text(die, entry, name))
-        });
-        linked.or_else(|| self.name(die))
-    }
-
-    /// Structures that who uses an exported function or variable knows.
-    fn known_by(&self, die: Die) -> FxHashSet<Die> {
-        let mut known = FxHashSet::default();
-        let effort = Effort::of(MOST_TYPES);
-        let mut add = |type_: Option<Die>| {
-            if let Some(structure) = type_.and_then(|type_| self.structure_of(type_, true)) {
-                self.add_with_members(structure, effort.begin(), &mut known);
-            }
-        };
-        add(self.type_of(die));
-        let mut parameters = Vec::new();
-        self.for_each_child(die, |die, entry| {
-            if entry.tag() == dw::DW_TAG_formal_parameter {
-                parameters.push(die);
-            }
-        });
-        parameters.into_iter().for_each(|parameter| add(self.type_of(parameter)));
-        known
-    }
-
-    fn add_with_members(&self, structure: Die, descent: Descent<'_>, known: &mut FxHashSet<Die>) {
-        let Some(descent) = descent.deeper() else { return };
-        if !self.is_in_header(structure) || !known.insert(structure) {
-            return;
-        }
-        for field in self.fields(structure).iter() {
-            if let Some(inner) = self.structure_of(field.type_, false) {
-                self.add_with_members(inner, descent, known);
-            }
-        }
+        found
     }
 
     /// The definition of the structure that a type is, in arrays and by other names, too; with `pointed` also that of one that it points to.
@@ -143,11 +107,93 @@ impl DebugInfo<'_> {
         None
     }
 
-    fn is_in_header(&self, structure: Die) -> bool {
-        let ending =
-            |file: &str| file.rsplit('/').next().and_then(|name| name.rsplit_once('.')).map(|(_, end)| end.to_owned());
-        self.declared_at(structure)
-            .is_some_and(|at| !ending(&at.file).is_some_and(|end| SOURCES.contains(&end.as_str())))
+    /// Whether who uses a module can have the definition: of C and C++ if it is in a header.
+    fn is_known_outside(&self, structure: Die) -> bool {
+        if !matches!(self.language(structure.unit), Language::C | Language::Cpp) {
+            return true;
+        }
+        self.declared_at(structure).is_some_and(|at| {
+            let name = at.file.rsplit('/').next().unwrap_or_default();
+            name.rsplit_once('.').is_none_or(|(_, ending)| HEADERS.contains(&ending))
+        })
+    }
+
+    /// The function of that name that was inlined into code which nobody wrote, as slimline puts such in front of functions that it instruments; else
+    /// the function itself.
+    fn written(&self, function: Die) -> Die {
+        let mut inlined = Vec::new();
+        if self.entry(function).is_some_and(|entry| flag(&entry, dw::DW_AT_artificial)) {
+            self.for_each_child(function, |die, entry| {
+                if entry.tag() == dw::DW_TAG_inlined_subroutine {
+                    inlined.extend(self.reference(die, entry, dw::DW_AT_abstract_origin));
+                }
+            });
+        }
+        let name = self.name(function);
+        inlined.into_iter().find(|&die| self.name(die) == name).unwrap_or(function)
+    }
+
+    /// As the source calls it: one without a name by its `typedef`.
+    fn short_name(&self, structure: Die) -> Option<&str> {
+        let named = |offset| self.name(Die { unit: structure.unit, offset });
+        self.name(structure).or_else(|| named(self.index(structure.unit).typedef_of(structure.offset)?))
+    }
+}
+
+/// A search through what structures hold.
+struct Search<'s, 'a> {
+    info: &'s DebugInfo<'a>,
+    wanted: &'s dyn Fn(&str) -> bool,
+    /// What is wanted of a structure and what it holds by value, as far as it is known outside.
+    holds: FxHashMap<Die, Rc<[Die]>>,
+}
+
+impl Search<'_, '_> {
+    /// Structures that who uses an exported function or variable knows.
+    fn known_by(&mut self, die: Die) -> Vec<Die> {
+        let mut types = vec![self.info.type_of(die)];
+        self.info.for_each_child(die, |die, entry| {
+            if entry.tag() == dw::DW_TAG_formal_parameter {
+                types.push(self.info.type_of(die));
+            }
+        });
+        let structures = types.into_iter().flatten().filter_map(|type_| self.info.structure_of(type_, true));
+        let mut known: Vec<Die> = Vec::new();
+        for structure in structures.collect::<Vec<_>>() {
+            known.extend(&*self.held(structure, MAX_DEPTH));
+        }
+        known.sort_unstable();
+        known.dedup();
+        known
+    }
+
+    fn held(&mut self, structure: Die, depth: u32) -> Rc<[Die]> {
+        if let Some(known) = self.holds.get(&structure) {
+            return Rc::clone(known);
+        }
+        // Of a damaged one that holds itself nothing more.
+        self.holds.insert(structure, Rc::new([]));
+        let mut found: Vec<Die> = Vec::new();
+        if depth > 0 && self.info.is_known_outside(structure) {
+            found.extend(self.info.short_name(structure).filter(|name| (self.wanted)(name)).map(|_| structure));
+            let mut members = Vec::new();
+            self.info.for_each_child(structure, |die, entry| {
+                if matches!(entry.tag(), dw::DW_TAG_member | dw::DW_TAG_inheritance) {
+                    members.push(die);
+                }
+            });
+            for member in members {
+                let type_ = self.info.type_of(member);
+                if let Some(inner) = type_.and_then(|type_| self.info.structure_of(type_, false)) {
+                    found.extend(&*self.held(inner, depth - 1));
+                }
+            }
+            found.sort_unstable();
+            found.dedup();
+        }
+        let found: Rc<[Die]> = found.into();
+        self.holds.insert(structure, Rc::clone(&found));
+        found
     }
 }
 

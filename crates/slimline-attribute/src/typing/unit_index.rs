@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use gimli::{AttributeValue, constants as dw};
+use slimline_trace::address::Svma;
 
 use super::debug_info::{DebugInfo, Die, flag, is_aggregate};
 
@@ -93,6 +94,11 @@ impl UnitIndex {
     pub(super) fn function_at(&self, address: u64) -> Option<u32> {
         let after = self.functions.partition_point(|range| range.0 <= address);
         self.functions[..after].iter().rev().take(8).find(|range| address < range.1).map(|range| range.2)
+    }
+
+    /// Where functions begin, with their entries, in order of address.
+    pub(super) fn functions(&self) -> impl Iterator<Item = (Svma, u32)> {
+        self.functions.iter().map(|&(begin, _, entry)| (Svma(begin), entry))
     }
 
     /// The typedef whose target is the entry at `offset`.

@@ -47,7 +47,7 @@ pub(super) fn view(advice: &Advice, tables: &Tables) -> view::Advice {
 fn cautions(advice: &Advice, tables: &Tables) -> Vec<String> {
     let element = tables.group(advice.group).element.filter(|_| advice.changes_layout());
     let Some(type_) = element.map(|element| tables.type_(element.type_id)) else { return Vec::new() };
-    let found = cautions::of_type(type_, &tables.types, advice.ties.as_deref());
+    let found = cautions::of_type(type_, &tables.types, &advice.ties);
     // Nothing is below no directory: files are told as they are.
     found.iter().map(|caution| caution.seen_from(Path::new(""))).collect()
 }

@@ -54,6 +54,9 @@ impl Comparison {
                      compared: make it anew"
                 )
             }
+            Some((name, side)) if side.data.as_ref().is_some_and(Vec::is_empty) => {
+                format!("{name} has no samples, so nothing was compared: give the program more work, and record it anew")
+            }
             Some((name, _)) => {
                 format!("{name} tells no types, so nothing was compared: compile the program with -g, and make it anew")
             }

@@ -12,7 +12,7 @@ use crate::text::how_sampled;
 use crate::view::{Advice, Group, Position, Report};
 
 /// The rules: id, as in [`Advice::kind`] and [`TriedRow::change`](crate::relayout::TriedRow::change), name, what it is about.
-const RULES: [(&str, &str, &str); 17] = [
+const RULES: [(&str, &str, &str); 19] = [
     ("split", "SplitStructure", "Fields that are used apart are better in structures of their own."),
     ("hot_cold_split", "SplitColdFields", "Fields that are hardly used are better out of the way of the others."),
     ("reorder", "ReorderFields", "Fields in another order touch fewer cache lines."),
@@ -28,6 +28,12 @@ const RULES: [(&str, &str, &str); 17] = [
     ("interchange", "InterchangeLoops", "Loops in another order walk through memory in its own."),
     ("tile", "TileLoops", "Loops in tiles use lines again while a cache has them."),
     ("prefetch", "PrefetchLoads", "Loads by an index can be asked for ahead of time."),
+    ("large_pages", "UseLargePages", "Large pages are looked up less often, and need the kernel less."),
+    (
+        "memory_nodes",
+        "PlacePages",
+        "Pages near to the threads that use them, or spread over all memories, are waited for less.",
+    ),
     ("leave_alone", "LeaveAlone", "What is tried or known of it saves too little."),
     ("not_judged", "NotJudged", "Several threads use the data at once: what another layout costs is not known."),
 ];
@@ -85,7 +91,8 @@ pub(crate) struct Subject {
 /// Where a result is: at a place in the sources, else in the file `of`, as code review (GitHub's above all) takes no log with a result that
 /// has no file.
 pub(crate) fn location(at: Option<&Position>, of: &str, subject: &Subject, directory: &str) -> Value {
-    let file = || Position { file: of.trim_start_matches("./").to_owned(), line: 0 };
+    // What is of no line is shown at the first.
+    let file = || Position { file: of.trim_start_matches("./").to_owned(), line: 1 };
     json!({
         "physicalLocation": physical(&at.cloned().unwrap_or_else(file), directory),
         "logicalLocations": [{ "name": subject.name, "kind": subject.kind }],
@@ -146,7 +153,9 @@ fn told(advice: &Advice, report: &Report) -> Told {
     let mut text = advice.title.clone();
     let sentences = [gain(advice, report), (!advice.why.is_empty()).then(|| advice.why.clone())];
     let cautions = advice.cautions.iter().map(|caution| format!("Mind that {caution}"));
-    sentences.into_iter().flatten().chain(cautions).for_each(|sentence| text += &format!(". {sentence}"));
+    for sentence in sentences.into_iter().flatten().chain(cautions) {
+        text = format!("{}. {sentence}", text.trim_end_matches('.'));
+    }
     Told {
         rule: advice.kind.clone(),
         kind,

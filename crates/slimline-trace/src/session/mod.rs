@@ -54,6 +54,7 @@ use std::ops;
 use std::path::{Component, Path, PathBuf};
 
 use serde::Deserialize;
+use serde_json::error::Category;
 
 pub use crate::place::REGIONS_FILE;
 pub use error::{OutOfSpace, SessionError};
@@ -186,8 +187,11 @@ fn read_one_header(directory: &Path) -> Result<SessionInfo, SessionError> {
             });
         }
     };
-    let Version { format } =
-        serde_json::from_slice(&content).map_err(|_| SessionError::NotASession(directory.to_owned()))?;
+    let Version { format } = serde_json::from_slice(&content).map_err(|error| match error.classify() {
+        // What it begins with may be ours.
+        Category::Eof if !content.is_empty() => SessionError::damaged(&path, error),
+        _ => SessionError::NotASession(directory.to_owned()),
+    })?;
     if format > FORMAT_VERSION {
         return Err(SessionError::Newer { directory: directory.to_owned(), found: format });
     }

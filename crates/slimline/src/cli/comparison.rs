@@ -109,14 +109,15 @@ pub(crate) enum CheckFormat {
     Sarif,
 }
 
-/// A percentage that may be more than a hundred.
+/// A percentage that may be more than a hundred: `20`, `20%`.
 fn at_least_zero(text: &str) -> Result<f64, String> {
-    let percent = text.parse::<f64>().ok().filter(|percent| percent.is_finite() && *percent >= 0.0);
+    let number = text.strip_suffix('%').unwrap_or(text).trim_end();
+    let percent = number.parse::<f64>().ok().filter(|percent| percent.is_finite() && *percent >= 0.0);
     percent.ok_or_else(|| "not a percentage, 0 or more".to_owned())
 }
 
 /// `TYPE.FIELD`
 pub(crate) fn hot_field(text: &str) -> Result<String, String> {
     let parts = text.split_once('.').filter(|(type_, field)| !type_.is_empty() && !field.is_empty());
-    parts.map(|_| text.to_owned()).ok_or_else(|| "not TYPE.FIELD, as in body.mass".to_owned())
+    parts.map(|_| text.to_owned()).ok_or_else(|| "not one TYPE.FIELD, as in body.mass".to_owned())
 }

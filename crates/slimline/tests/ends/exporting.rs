@@ -212,6 +212,17 @@ fn what_can_not_be_written_is_refused() {
     assert_eq!(fs::read_to_string(scratch.path("kept")).unwrap(), "before");
 }
 
+#[test]
+fn a_session_without_samples_says_why_there_is_nothing() {
+    let scratch = Scratch::new();
+    assert!(scratch.slimline(["record", "--", "true"]).output().unwrap().status.success());
+    let output = scratch.slimline(["export", "--to", "collapsed"]).output().unwrap();
+    let said = stderr(&output);
+    assert!(output.status.success() && said.contains("slimline.data: 0 samples: the program used"), "{said}");
+    let compared = scratch.slimline(["check", "slimline.data", "--against", "slimline.data"]).output().unwrap();
+    check_refused(&compared, "slimline.data has no samples, so nothing was compared");
+}
+
 /// Every row of a report, as CSV.
 #[test]
 fn shares_of_a_table_sum_to_1() {

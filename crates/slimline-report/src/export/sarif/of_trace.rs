@@ -7,15 +7,16 @@ use serde_json::{Value, json};
 use super::super::UNKNOWN_CODE;
 use super::{Subject, Told, log, position, rules};
 use crate::comparison::numbered;
-use crate::relayout::{AdvisedCode, LoopRow, PredictedRow, PrefetchRow, RelayoutReport, StructureRow};
-use crate::text::relayout::run_time;
+use crate::relayout::{AdvisedCode, LoopRow, NodesAdvice, PredictedRow, PrefetchRow, RelayoutReport, StructureRow};
+use crate::text::relayout::{large_pages, memory_nodes, run_time};
 
 /// The log, as JSON; files below `directory` are relative to it. What no source is known of is told of the trace.
 pub fn json(report: &RelayoutReport, directory: &str) -> String {
     let structures = report.structures.iter().map(|of| structure(of, report, directory));
     let loops = report.loops.iter().map(|of| loops(of, report));
     let prefetches = report.prefetches.loads.iter().map(|of| prefetch(of, report));
-    let mut told: Vec<Told> = structures.chain(loops).chain(prefetches).collect();
+    let mut told: Vec<Told> =
+        structures.chain(loops).chain(prefetches).chain(of_all_memory(report, directory)).collect();
     // A function may have several nests of loops, and an array several loads.
     let names = numbered(told.iter().map(|told| (told.rule.clone(), told.subject.name.clone())));
     told.iter_mut().zip(names).for_each(|(told, name)| told.subject.name = name);
@@ -26,6 +27,9 @@ pub fn json(report: &RelayoutReport, directory: &str) -> String {
         "accesses": report.accesses,
         "replayed": report.replayed,
         "missing": report.trace.missing,
+        // What all of it gains together is not the sum of what each does.
+        "together": report.together,
+        "prefetchesTogether": report.prefetches.together,
     });
     log(&rules(), &results, directory, &properties)
 }
@@ -59,6 +63,29 @@ fn prefetch(of: &PrefetchRow, report: &RelayoutReport) -> Told {
     told
 }
 
+/// What is advised of the pages of all memory: it is of no line.
+fn of_all_memory(report: &RelayoutReport, directory: &str) -> Vec<Told> {
+    let told = |rule: &str, name: &str, said: Vec<String>, advised: Option<&PredictedRow>| {
+        let mut told = Told { text: said.join(" "), ..left_alone((name, "resource"), None, 1.0, None) };
+        if let Some(predicted) = advised {
+            told.found(rule, predicted);
+        }
+        told
+    };
+    let pages = report.large_pages.as_ref().map(|pages| {
+        let advised = pages.with_advised.as_ref().unwrap_or(&pages.alone);
+        told("large_pages", "pages", large_pages(report, pages), pages.is_advised.then_some(advised))
+    });
+    let nodes = report.memory_nodes.as_ref().map(|nodes| {
+        let advised = nodes.advice.map(|advice| match advice {
+            NodesAdvice::Interleave => &nodes.interleaved,
+            NodesAdvice::TouchWhereUsed => &nodes.touched_where_used,
+        });
+        told("memory_nodes", "memory nodes", memory_nodes::lines(nodes, Path::new(directory)), advised)
+    });
+    pages.into_iter().chain(nodes).collect()
+}
+
 /// What is better left as it is, at `file:line`.
 fn left_alone((name, kind): (&str, &'static str), at: Option<&str>, share: f64, reason: Option<&str>) -> Told {
     Told {
@@ -83,12 +110,17 @@ impl Told {
         cautions: impl Iterator<Item = String>,
         report: &RelayoutReport,
     ) {
+        self.text = format!("{title}. Predicted: {}, by {how} ({})", run_time(predicted), report.machine);
+        cautions.for_each(|caution| self.text += &format!(". Mind that {caution}"));
+        self.found(rule, predicted);
+    }
+
+    /// It is advised by this rule.
+    fn found(&mut self, rule: &str, predicted: &PredictedRow) {
         self.rule = rule.to_owned();
         self.kind = "fail";
         // Who computes much, or waits for each miss, may lose.
         self.level = if predicted.time_ratio_high < 1.0 { "warning" } else { "note" };
-        self.text = format!("{title}. Predicted: {}, by {how} ({})", run_time(predicted), report.machine);
-        cautions.for_each(|caution| self.text += &format!(". Mind that {caution}"));
         self.properties["predicted"] = json!(predicted);
     }
 
@@ -107,6 +139,8 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
+    use crate::relayout::LargePagesRow;
+    use crate::relayout::memory_nodes::tests::nodes;
     use crate::text::relayout::loops::tests::two_loops;
     use crate::text::relayout::prefetches::tests::two_loads;
     use crate::text::relayout::tests::two_structures;
@@ -129,6 +163,29 @@ mod tests {
         assert!(text.contains("{{") && !text.replace("{{", "").contains('{'), "{text}");
         assert_eq!(change["properties"]["predicted"]["time_ratio"], 0.6);
         assert_eq!(change["locations"][0]["physicalLocation"]["region"]["startLine"], 12);
+    }
+
+    #[test]
+    fn pages_and_memories_are_findings_of_no_line() {
+        let report = two_structures();
+        let predicted = report.structures[0].advice.as_ref().unwrap().predicted;
+        let large_pages = Some(LargePagesRow { is_advised: true, alone: predicted, with_advised: None });
+        let memory_nodes = Some(nodes(110.0, 110.0));
+        let all = RelayoutReport { large_pages, memory_nodes, together: Some(predicted), ..report };
+        let log: Value = serde_json::from_str(&json(&all, "/src")).unwrap();
+        let run = &log["runs"][0];
+        let told = |place: usize| {
+            let result = &run["results"][place];
+            let name = &result["locations"][0]["logicalLocations"][0]["name"];
+            ([&result["ruleId"], &result["kind"], name], result["message"]["text"].as_str().unwrap())
+        };
+        let (words, text) = told(2);
+        assert_eq!(words, ["large_pages", "fail", "pages"]);
+        assert!(text.starts_with("Put memory on pages of 2 MiB. Predicted: −40.0 % run time"), "{text}");
+        let (words, text) = told(3);
+        assert_eq!(words, ["leave_alone", "pass", "memory nodes"]);
+        assert!(text.contains("Neither pages spread over all nodes"), "{text}");
+        assert_eq!(run["properties"]["together"]["time_ratio"], 0.6);
     }
 
     #[test]

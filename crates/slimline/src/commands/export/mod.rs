@@ -11,6 +11,7 @@ use slimline_report::assemble::traced_costs;
 use slimline_report::export::{
     CostTable, Counts, callgrind, collapsed, dhat, dot, firefox, flamegraph, pprof, sarif, speedscope,
 };
+use slimline_report::why_no_samples;
 use slimline_simulate::access::{Access, AccessKind, Consumer};
 use slimline_trace::session::Session;
 use slimline_trace::stream::recording::is_recording;
@@ -39,6 +40,9 @@ pub(crate) fn run(options: &cli::Export) -> anyhow::Result<u8> {
     }
     if options.to == Tool::Pprof && is_standard_output(options) && io::stdout().is_terminal() {
         bail!("--to pprof is no text for a terminal: name a file (-o profile.pb.gz), or pipe it on");
+    }
+    if !is_trace {
+        say_if_empty(&options.from)?;
     }
     let mut text = String::new();
     match options.to {
@@ -83,6 +87,17 @@ pub(crate) fn run(options: &cli::Export) -> anyhow::Result<u8> {
     }
     write(options, |out| out.write_all(text.as_bytes()))?;
     Ok(0)
+}
+
+/// Other tools show a file without costs as it is, and not why.
+fn say_if_empty(session: &Path) -> anyhow::Result<()> {
+    let session = Session::open(session)?;
+    if session.info().counted_samples() == 0
+        && let Some(why) = why_no_samples(session.info())
+    {
+        say(format_args!("slimline: {}: 0 samples: {why}", session.directory().display()));
+    }
+    Ok(())
 }
 
 fn is_standard_output(options: &cli::Export) -> bool {
