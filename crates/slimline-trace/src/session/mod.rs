@@ -170,6 +170,7 @@ impl Session {
 }
 
 fn read_one_header(directory: &Path) -> Result<SessionInfo, SessionError> {
+    const FORMAT: &[u8] = b"\"format\":";
     #[derive(Deserialize)]
     struct Version {
         format: u32,
@@ -188,8 +189,8 @@ fn read_one_header(directory: &Path) -> Result<SessionInfo, SessionError> {
         }
     };
     let Version { format } = serde_json::from_slice(&content).map_err(|error| match error.classify() {
-        // What it begins with may be ours.
-        Category::Eof if !content.is_empty() => SessionError::damaged(&path, error),
+        // It begins as ours do.
+        Category::Eof if content.windows(FORMAT.len()).any(|part| part == FORMAT) => SessionError::damaged(&path, error),
         _ => SessionError::NotASession(directory.to_owned()),
     })?;
     if format > FORMAT_VERSION {
