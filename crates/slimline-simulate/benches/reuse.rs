@@ -67,7 +67,7 @@ fn measure(name: &str, addresses: Vec<u64>) {
                 estimate.add(&found);
             }
         }
-        distances.accesses()
+        distances.bytes() as u64
     });
     let each = |time: Duration| time.as_secs_f64() * 1e9 / ACCESSES as f64;
     println!(

@@ -18,15 +18,16 @@ pub struct SampledDistances {
     most_lines: usize,
     /// Lines whose hash is below are chosen.
     threshold: u64,
+    /// Accesses that one to a chosen line stands for.
+    weight: f64,
     numbers: FxHashMap<u64, u32>,
     /// Chosen lines by their hash, the largest first.
     chosen: BinaryHeap<(u64, u64)>,
     free: Vec<u32>,
     last: Vec<Use>,
     domains: Domains,
-    accesses: u64,
     /// A line that was passed over last: as the threshold never rises, it always is.
-    passed_over: Option<u64>,
+    passed_over: u64,
 }
 
 /// An access to a chosen line.
@@ -52,6 +53,14 @@ fn hash_of(line: u64) -> u64 {
     hash ^ hash >> 33
 }
 
+/// Share of all lines whose hashes are at most this.
+fn share_below(threshold: u64) -> f64 {
+    (threshold as f64 + 1.0) / (u64::MAX as f64 + 1.0)
+}
+
+/// No address has so large a line.
+const NO_LINE: u64 = u64::MAX;
+
 impl SampledDistances {
     /// Nothing was accessed yet. `most_lines` are chosen at a time, at most this share of all, which is between 0 and 1.
     ///
@@ -59,16 +68,17 @@ impl SampledDistances {
     /// Where there are no lines to choose.
     pub fn new(core_sets: CoreSets, most_lines: usize, most_share: f64) -> Self {
         assert!(most_lines > 0 && most_share > 0.0, "nothing would be chosen");
+        let threshold = (most_share.min(1.0) * u64::MAX as f64) as u64;
         Self {
             most_lines,
-            threshold: (most_share.min(1.0) * u64::MAX as f64) as u64,
+            threshold,
+            weight: 1.0 / share_below(threshold),
             numbers: FxHashMap::default(),
             chosen: BinaryHeap::new(),
             free: Vec::new(),
             last: Vec::new(),
             domains: Domains::new(core_sets),
-            accesses: 0,
-            passed_over: None,
+            passed_over: NO_LINE,
         }
     }
 
@@ -78,13 +88,12 @@ impl SampledDistances {
     /// Where there is no such core and the line is chosen.
     #[inline]
     pub fn access(&mut self, core: u32, line: u64, key: u32) -> Option<Sampled> {
-        self.accesses += 1;
-        if self.passed_over == Some(line) {
+        if self.passed_over == line {
             return None;
         }
         let hash = hash_of(line);
         if hash > self.threshold {
-            self.passed_over = Some(line);
+            self.passed_over = line;
             return None;
         }
         self.chosen(core, line, key, hash)
@@ -93,17 +102,16 @@ impl SampledDistances {
     fn chosen(&mut self, core: u32, line: u64, key: u32, hash: u64) -> Option<Sampled> {
         assert!(core < self.domains.core_sets().cores(), "core {core} of {}", self.domains.core_sets().cores());
         let now = Use { core, key };
-        let share = self.share();
+        let weight = self.weight;
         let class = hash as usize % CLASSES;
         if let Some(&number) = self.numbers.get(&line) {
             let previous = std::mem::replace(&mut self.last[number as usize], now);
             let among_chosen = self.domains.after(number, core, previous.core);
             self.domains.touch(core, number);
-            let reuse = among_chosen.map(|distance| {
-                let distance = (f64::from(distance) / share).round();
-                Reuse { distance: distance.min(f64::from(u32::MAX)) as u32, previous }
-            });
-            return Some(Sampled { reuse, weight: 1.0 / share, class });
+            // To the nearest; as many as there can be where it is more.
+            let of_all = |distance: u32| (f64::from(distance) * weight + 0.5) as u32;
+            let reuse = among_chosen.map(|distance| Reuse { distance: of_all(distance), previous });
+            return Some(Sampled { reuse, weight, class });
         }
         let number = self.free.pop().unwrap_or(self.last.len() as u32);
         if number as usize == self.last.len() {
@@ -116,13 +124,14 @@ impl SampledDistances {
         if self.numbers.len() > self.most_lines {
             self.lower();
         }
-        Some(Sampled { reuse: None, weight: 1.0 / share, class })
+        Some(Sampled { reuse: None, weight, class })
     }
 
     /// Forgets the lines with the largest hash.
     fn lower(&mut self) {
         let Some(&(largest, _)) = self.chosen.peek() else { return };
         self.threshold = largest.saturating_sub(1);
+        self.weight = 1.0 / self.share();
         while let Some(&(hash, line)) = self.chosen.peek().filter(|(hash, _)| *hash > self.threshold) {
             debug_assert_eq!(hash, largest);
             self.chosen.pop();
@@ -135,12 +144,7 @@ impl SampledDistances {
 
     /// Share of all lines that are chosen, now.
     pub fn share(&self) -> f64 {
-        (self.threshold as f64 + 1.0) / (u64::MAX as f64 + 1.0)
-    }
-
-    /// All accesses, chosen or not.
-    pub fn accesses(&self) -> u64 {
-        self.accesses
+        share_below(self.threshold)
     }
 
     /// Memory that it takes.
@@ -306,11 +310,10 @@ mod tests {
                     estimate.add(&found);
                 }
             }
-            assert_eq!(sampled.accesses(), accesses as u64);
             assert!(sampled.share() < 0.1, "{kind}");
             assert!(sampled.bytes() < 400 * most_lines + 40_000, "{kind}: {}", sampled.bytes());
             let truth = histogram.misses();
-            let curve = estimate.misses(sampled.accesses(), sampled.share());
+            let curve = estimate.misses(accesses as u64, sampled.share());
             let sizes: Vec<u64> = (0..17).map(|bits| 1 << bits).chain([500, 3000, 29_000, 31_000, 39_000]).collect();
             let inside = sizes.iter().filter(|lines| {
                 let (found, truth) = (curve.ratio(**lines).unwrap(), truth.ratio(**lines).unwrap());

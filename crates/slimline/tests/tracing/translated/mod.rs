@@ -51,6 +51,21 @@ int main(int argc, char **argv) {
 }
 "#;
 
+/// Whether the QEMU in `PATH` is newer than 7.2, with which all of these are tested: since 9.2 it tells values by itself, and 80-bit numbers and what
+/// saves the processor's state it does not tell any more, which is said.
+fn is_newer() -> bool {
+    let output = Command::new("qemu-x86_64").arg("--version").output().unwrap();
+    let version = text(&output.stdout).split_whitespace().find(|word| word.starts_with(|c: char| c.is_ascii_digit()));
+    version.and_then(|version| version.split('.').next()?.parse::<u32>().ok()).is_some_and(|major| major > 9)
+}
+
+/// What is missing of a report, beside what a newer QEMU does not tell of any program: the dynamic linker saves the processor's state.
+fn missing(report: &Value) -> Vec<String> {
+    let all = report["missing"].as_array().unwrap().iter().map(|what| what.as_str().unwrap().to_owned());
+    all.filter(|what| !(is_newer() && what.contains(" instructions that save or restore the processor's state ")))
+        .collect()
+}
+
 fn built(scratch: &TempDir, options: &[&str]) -> std::path::PathBuf {
     let (source, program) = (scratch.path().join("program.c"), scratch.path().join("program"));
     std::fs::write(&source, PROGRAM).unwrap();

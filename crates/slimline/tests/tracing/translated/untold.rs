@@ -6,7 +6,7 @@ use std::process::Command;
 use serde_json::Value;
 use tempfile::TempDir;
 
-use super::translated;
+use super::{is_newer, missing, translated};
 use crate::compiled::named;
 use crate::text;
 
@@ -18,9 +18,9 @@ fn built(scratch: &TempDir, source: &str, options: &[&str]) -> PathBuf {
     program
 }
 
-/// QEMU 7.2, with which this is tested, tells accesses to numbers of 80 bits: there is nothing to say.
+/// QEMU 7.2 tells accesses to numbers of 80 bits: there is nothing to say. Newer ones don't, and that is said.
 #[test]
-fn numbers_of_80_bits_are_told() {
+fn numbers_of_80_bits_are_told_or_missing() {
     const SOURCE: &str = r#"
 #include <stdio.h>
 #include <sys/wait.h>
@@ -40,8 +40,17 @@ int main(void) {
     let output = translated(&["--live", "--format", "json", "--report", "-"], &program, &[]);
     let shown = text(&output.stdout).strip_prefix("499500\n").unwrap();
     let report: Value = serde_json::from_str(shown).unwrap();
+    if is_newer() {
+        let missing = missing(&report);
+        let [parent, child] = &missing[..] else { panic!("{missing:?}") };
+        assert!(
+            [parent, child].iter().all(|what| what.contains("that load or store 80-bit numbers of x87")),
+            "{missing:?}"
+        );
+        return;
+    }
     assert_eq!(named(&report["variables"], "number"), (2001, 2000));
-    assert_eq!(report["missing"], Value::Array(Vec::new()));
+    assert_eq!(missing(&report), [""; 0]);
     let trace = scratch.path().join("trace");
     let recorded = translated(&["-o", trace.to_str().unwrap()], &program, &[]);
     assert!(!text(&recorded.stderr).contains("missing"), "{}", text(&recorded.stderr));
@@ -70,11 +79,11 @@ void _start(void) {
         let live = translated(&["--live", "--format", "json", "--report", "-"], &program, &[]);
         assert_eq!(live.status.code(), Some(0), "{}", text(&live.stderr));
         let report: Value = serde_json::from_str(text(&live.stdout)).unwrap();
-        let missing = report["missing"].as_array().unwrap();
-        let missing: Vec<String> = missing.iter().map(|what| what.as_str().unwrap().to_owned()).collect();
+        let missing = missing(&report);
         let trace = scratch.path().join("trace");
         let recorded = translated(&["-o", trace.to_str().unwrap()], &program, &[]);
         let said = text(&recorded.stderr).lines().filter(|line| line.contains("missing: ")).count();
+        let said = said - (report["missing"].as_array().unwrap().len() - missing.len());
         assert_eq!(said, missing.len(), "{}", text(&recorded.stderr));
         (missing, program)
     };

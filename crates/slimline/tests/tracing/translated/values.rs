@@ -6,7 +6,7 @@ use std::process::Command;
 use serde_json::Value;
 use tempfile::TempDir;
 
-use super::translated;
+use super::{is_newer, missing, translated};
 use crate::compiled::{compiled_with, named};
 use crate::{report, slimline, text};
 
@@ -145,10 +145,8 @@ fn values_are_those_that_instrumented_programs_tell() {
     let counter = row(&translated, "counter");
     let told = ["values", "zeros", "least", "greatest"].map(|part| counter[part].to_string());
     assert_eq!(told, ["2000", "1", "\"0\"", "\"3000\""]);
-    assert_eq!(
-        (&row(&translated, "item.minus")["least"], &translated["missing"]),
-        (&"-999".into(), &Value::Array(Vec::new()))
-    );
+    assert_eq!(row(&translated, "item.minus")["least"], "-999");
+    assert_eq!(missing(&translated), [""; 0]);
 }
 
 #[test]
@@ -183,8 +181,8 @@ fn values_that_are_gone_are_missing() {
     let told = ["least", "greatest"].map(|part| of_page.unwrap()[part].as_str().unwrap());
     assert_eq!(told, ["7", "7"]);
     // Whether any is gone is a matter of time.
-    for missing in report["missing"].as_array().unwrap() {
-        assert!(missing.as_str().unwrap().contains(" values were not told, as "), "{missing}");
+    for missing in missing(&report) {
+        assert!(missing.contains(" values were not told, as "), "{missing}");
     }
 }
 
@@ -192,6 +190,10 @@ fn values_that_are_gone_are_missing() {
 /// of all accesses.
 #[test]
 fn a_qemu_that_tells_values_is_asked() {
+    // It has a function of its own, which comes first, and what that tells the other tests see.
+    if is_newer() {
+        return;
+    }
     const TELLS: &str = r#"
 struct value { int type; union { unsigned short u16; unsigned long words[2]; } data; };
 struct value qemu_plugin_mem_get_value(unsigned kind) {
@@ -229,7 +231,7 @@ struct value qemu_plugin_mem_get_value(unsigned kind) {
             "{name}"
         );
     }
-    assert_eq!(told["missing"], Value::Array(Vec::new()));
+    assert_eq!(missing(&told), [""; 0]);
 }
 
 #[test]
