@@ -5,12 +5,14 @@
 //! those above it are forgotten: memory is bounded whatever the program accesses.
 
 use std::collections::BinaryHeap;
+use std::hint::black_box;
 
 use rustc_hash::FxHashMap;
 
 use super::domains::{CoreSets, Domains};
 use super::histogram::{Histogram, MissRatios};
 use super::{Reuse, Use};
+use crate::access::TOGETHER;
 
 /// Sampled distances. Takes about 100 bytes a chosen line.
 #[derive(Debug)]
@@ -20,15 +22,27 @@ pub struct SampledDistances {
     threshold: u64,
     /// Accesses that one to a chosen line stands for.
     weight: f64,
-    numbers: FxHashMap<u64, u32>,
+    lines: FxHashMap<u64, Line>,
     /// Chosen lines by their hash, the largest first.
     chosen: BinaryHeap<(u64, u64)>,
     free: Vec<u32>,
-    last: Vec<Use>,
+    /// Numbers that were given to lines, and that are free again.
+    numbers: u32,
     domains: Domains,
     /// A line that was passed over last: as the threshold never rises, it always is.
     passed_over: u64,
 }
+
+/// A chosen line.
+#[derive(Clone, Copy, Debug)]
+struct Line {
+    number: u32,
+    /// Who has used it last.
+    last: Use,
+}
+
+/// What is known of so many lines is near, whichever is accessed.
+const NEAR_LINES: usize = 1 << 14;
 
 /// An access to a chosen line.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -73,13 +87,34 @@ impl SampledDistances {
             most_lines,
             threshold,
             weight: 1.0 / share_below(threshold),
-            numbers: FxHashMap::default(),
+            lines: FxHashMap::default(),
             chosen: BinaryHeap::new(),
             free: Vec::new(),
-            last: Vec::new(),
+            numbers: 0,
             domains: Domains::new(core_sets),
             passed_over: NO_LINE,
         }
+    }
+
+    /// Cores and lines that will be accessed next, at most [`TOGETHER`]. Without it all is as it is with it, but slower where very many lines are
+    /// chosen: each access waits for memory by itself then.
+    pub(super) fn read_ahead(&self, next: impl Iterator<Item = (u32, u64)>) {
+        let mut numbers = [(0, 0); TOGETHER];
+        let mut count = 0;
+        for (core, line) in next {
+            if let Some(known) = self.lines.get(&line) {
+                numbers[count] = (core, known.number);
+                count += 1;
+            }
+        }
+        // Nothing else is between these reads.
+        let read = |&(core, number): &(u32, u32)| self.domains.read_ahead(core, number);
+        black_box(numbers[..count].iter().map(read).fold(0, |all, read| all ^ read));
+    }
+
+    /// Whether it is worth it to read ahead.
+    pub(super) fn is_far(&self) -> bool {
+        self.lines.len() > NEAR_LINES
     }
 
     /// Takes an access in. None where its line is not chosen.
@@ -104,8 +139,8 @@ impl SampledDistances {
         let now = Use { core, key };
         let weight = self.weight;
         let class = hash as usize % CLASSES;
-        if let Some(&number) = self.numbers.get(&line) {
-            let previous = std::mem::replace(&mut self.last[number as usize], now);
+        if let Some(Line { number, last }) = self.lines.get_mut(&line) {
+            let (number, previous) = (*number, std::mem::replace(last, now));
             let among_chosen = self.domains.after(number, core, previous.core);
             self.domains.touch(core, number);
             // To the nearest; as many as there can be where it is more.
@@ -113,15 +148,12 @@ impl SampledDistances {
             let reuse = among_chosen.map(|distance| Reuse { distance: of_all(distance), previous });
             return Some(Sampled { reuse, weight, class });
         }
-        let number = self.free.pop().unwrap_or(self.last.len() as u32);
-        if number as usize == self.last.len() {
-            self.last.push(now);
-        }
-        self.last[number as usize] = now;
-        self.numbers.insert(line, number);
+        let number = self.free.pop().unwrap_or(self.numbers);
+        self.numbers = self.numbers.max(number + 1);
+        self.lines.insert(line, Line { number, last: now });
         self.chosen.push((hash, line));
         self.domains.touch(core, number);
-        if self.numbers.len() > self.most_lines {
+        if self.lines.len() > self.most_lines {
             self.lower();
         }
         Some(Sampled { reuse: None, weight, class })
@@ -135,7 +167,7 @@ impl SampledDistances {
         while let Some(&(hash, line)) = self.chosen.peek().filter(|(hash, _)| *hash > self.threshold) {
             debug_assert_eq!(hash, largest);
             self.chosen.pop();
-            if let Some(number) = self.numbers.remove(&line) {
+            if let Some(Line { number, .. }) = self.lines.remove(&line) {
                 self.domains.forget(number);
                 self.free.push(number);
             }
@@ -149,9 +181,9 @@ impl SampledDistances {
 
     /// Memory that it takes.
     pub fn bytes(&self) -> usize {
-        self.numbers.capacity() * 2 * size_of::<(u64, u32)>()
+        self.lines.capacity() * 2 * size_of::<(u64, Line)>()
             + self.chosen.capacity() * size_of::<(u64, u64)>()
-            + self.last.capacity() * size_of::<Use>()
+            + self.free.capacity() * size_of::<u32>()
             + self.domains.bytes()
     }
 }

@@ -1,7 +1,7 @@
 //! Distances of chosen lines by key.
 
 use super::{CoreSets, CoreSetsError, Estimate, SampledDistances};
-use crate::access::{Access, AccessKind, Consumer};
+use crate::access::{Access, AccessKind, Consumer, TOGETHER};
 use crate::machine::Machine;
 
 /// Takes accesses in, and estimates by key. An access that touches several lines counts once for each.
@@ -60,8 +60,15 @@ impl SampledKeys {
     }
 }
 
-impl Consumer for SampledKeys {
-    fn take(&mut self, accesses: &[Access]) {
+impl SampledKeys {
+    /// Reads what these accesses, which come next, will need.
+    fn read_ahead(&self, accesses: &[Access]) {
+        let data = accesses.iter().filter(|access| access.kind != AccessKind::Fetch);
+        let line = |access: &Access| (self.machine.core_of(access.thread), access.ends().0 >> self.line_shift);
+        self.distances.read_ahead(data.map(line));
+    }
+
+    fn take_together(&mut self, accesses: &[Access]) {
         for access in accesses.iter().filter(|access| access.kind != AccessKind::Fetch) {
             let &Access { key, thread, .. } = access;
             if key as usize >= self.keys.len() {
@@ -81,6 +88,17 @@ impl Consumer for SampledKeys {
                 }
                 line += 1;
             }
+        }
+    }
+}
+
+impl Consumer for SampledKeys {
+    fn take(&mut self, accesses: &[Access]) {
+        for together in accesses.chunks(TOGETHER) {
+            if self.distances.is_far() {
+                self.read_ahead(together);
+            }
+            self.take_together(together);
         }
     }
 }
