@@ -67,10 +67,13 @@ fn read_file<'a>(
     }
     let mut missing = Vec::new();
     if damaged > 0 {
-        missing.push(format!("{damaged} of {} units are damaged", info.unit_count()));
+        let are = if damaged == 1 { "is" } else { "are" };
+        missing.push(format!("{damaged} of {} units {are} damaged", info.unit_count()));
     }
-    if info.lost_units() > 0 {
-        missing.push(format!("{} units are in .dwo files that are not there, or of another build", info.lost_units()));
+    match info.lost_units() {
+        0 => {}
+        1 => missing.push("1 unit is in a .dwo file that is not there, or of another build".to_owned()),
+        lost => missing.push(format!("{lost} units are in .dwo files that are not there, or of another build")),
     }
     Ok(LayoutsFile {
         path: shown.to_string(),

@@ -151,7 +151,7 @@ fn what_was_not_compared_does_not_pass() {
     assert!(output.status.success(), "{}", stderr(&output));
     refused(
         &[&["split"], &against[..]].concat(),
-        "split: 1 units are in .dwo files that are not there, or of another build",
+        "split: 1 unit is in a .dwo file that is not there, or of another build",
     );
     // Misses of another machine, and of another one of the same name.
     fs::write(scratch.path("trace"), " L 10,4\n").unwrap();
