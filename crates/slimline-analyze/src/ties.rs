@@ -2,6 +2,8 @@
 //!
 //! Lines of sources are looked at one by one, as text: what a macro makes, or what is written over several lines, is not found.
 
+use std::collections::BTreeSet;
+
 /// How a line relies on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Reliance {
@@ -66,10 +68,14 @@ const MOST_ATTRIBUTES: usize = 4;
 /// The lines of a source file that rely on the layout of the structure of this name.
 pub fn ties(name: &str, source: &str) -> Vec<Tie> {
     let lines: Vec<&str> = source.lines().map(|line| line.split("//").next().unwrap_or_default()).collect();
+    let pointers: BTreeSet<&str> = lines.iter().flat_map(|line| pointers_to(name, line)).collect();
     let mut ties = Vec::new();
     for (number, line) in lines.iter().enumerate() {
         let has = |names: &[&str]| words(line).any(|word| names.contains(&word));
-        if !has(&[name]) {
+        // `sizeof *it` is of what `it` points to.
+        let is_of_one =
+            words(line).zip(words(line).skip(1)).any(|(first, of)| first == "sizeof" && pointers.contains(of));
+        if !has(&[name]) && !is_of_one {
             continue;
         }
         let is_sized = has(&["sizeof", "size_of"]);
@@ -93,6 +99,16 @@ pub fn ties(name: &str, source: &str) -> Vec<Tie> {
         ties.push(Tie { reliance, line: number as u32 + 1 });
     }
     ties
+}
+
+/// Variables, parameters and members that a line declares as pointers to a structure, or as arrays or values of it: `struct node *it`.
+fn pointers_to<'l>(name: &'l str, line: &'l str) -> impl Iterator<Item = &'l str> {
+    line.match_indices(name).filter_map(move |(at, _)| {
+        let is_part = |c: char| c.is_alphanumeric() || c == '_';
+        let is_whole = !line[..at].ends_with(is_part) && !line[at + name.len()..].starts_with(is_part);
+        let behind = line[at + name.len()..].trim_start_matches([' ', '*', '&', '\t']);
+        behind.split(|c| !is_part(c)).next().filter(|word| is_whole && !word.is_empty() && *word != "const")
+    })
 }
 
 fn words(line: &str) -> impl Iterator<Item = &str> {
@@ -119,6 +135,12 @@ mod tests {
                  struct node *make = malloc(sizeof(struct node)); // offsetof(struct node, a)\n\
                  struct __attribute__((packed)) node;\n";
         assert_eq!(found("node", c), [(Offsets, 2), (Offsets, 3), (Bytes, 4), (Size, 6), (Declared, 8)]);
+        let idiom = "int save(const struct node *all, int n, FILE *to) {\n\
+                     fwrite(all, sizeof *all, n, to); // sizeof *others\n\
+                     fwrite(n, sizeof(*other), 1, to);\n\
+                     struct node *one = malloc(sizeof *one);\n\
+                     return fread(one, sizeof(*one), 1, to);\n}";
+        assert_eq!(found("node", idiom), [(Bytes, 2), (Bytes, 5)]);
         let rust = "#[derive(Clone)]\n#[repr(C)]\n#[derive(Copy)]\npub struct Node {\n}\n#[repr(C)]\nstruct Other;\nstruct Node2;";
         assert_eq!(found("Node", rust), [(Declared, 4)]);
         assert_eq!(found("Node2", rust), []);

@@ -19,7 +19,8 @@
 //! - Predecessors are the instruction that falls through to a place and every direct branch to
 //!   it within the code given. Indirect jumps and calls from elsewhere are not seen.
 //! - Of several paths one that ends by 1. or 2. wins, then one over a back edge (a conditional branch at or
-//!   after its target), because a sample at a loop's head comes from the loop, then the shortest.
+//!   after its target), because a sample at a loop's head comes from the loop, then the shortest. Where a path over a back
+//!   edge comes to its end without any memory instruction, the loop computes: what lies before it is not blamed.
 //! - A repeated string instruction at the sampled address itself is blamed whatever the skid: an
 //!   interrupt in its middle leaves the pointer on it. Its address is then that of the next element.
 //! - A call in between is a memory instruction (it stores the return address) and ends the walk: what
@@ -290,6 +291,20 @@ mod tests {
         blames(&code, 3, 0);
         // Without a way back the load before is all there is.
         blames(&code[..9], 3, 0);
+    }
+
+    #[test]
+    fn a_loop_that_computes_waits_for_nothing_before_it() {
+        // 0: mov rax, [rdi]; 3: (head) mov rdx, rax; 6: shl rdx, 13; a: xor rax, rdx; d: dec ecx; f: jne 3; 11: nop
+        let code = [
+            0x48, 0x8b, 0x07, 0x48, 0x89, 0xc2, 0x48, 0xc1, 0xe2, 0x0d, 0x48, 0x31, 0xd0, 0xff, 0xc9, 0x75, 0xf2, 0x90,
+        ];
+        for sampled in [3, 6, 0xa, 0xd, 0xf] {
+            let plan = plan(&code, START, START, START + sampled, 1);
+            assert_eq!(plan.blamed_ip(), None, "{sampled:#x}");
+        }
+        // Without the way back it does.
+        blames(&code[..0xf], 0xd, 0);
     }
 
     #[test]

@@ -28,6 +28,11 @@ impl Path {
         &self.ips[..self.length]
     }
 
+    /// Whether it was at this instruction before it came to it now.
+    fn has_been_at(&self, ip: u64) -> bool {
+        self.ips[..self.length - 1].contains(&ip)
+    }
+
     fn with(mut self, ip: u64, back_edge: bool) -> Option<Path> {
         *self.ips.get_mut(self.length)? = ip;
         self.length += 1;
@@ -57,24 +62,28 @@ pub(crate) struct Search {
     skid: usize,
     start: Path,
     best: Option<Best>,
+    sampled_ip: u64,
+    /// Round a loop there is no memory instruction and no slow one, as far as was looked.
+    computes: bool,
 }
 
 impl Search {
     /// From an instruction `skid` after the waiting one.
     pub(crate) fn behind(skid: u8) -> Search {
-        Search { skid: skid.into(), start: Path::EMPTY, best: None }
+        Search { skid: skid.into(), start: Path::EMPTY, best: None, sampled_ip: 0, computes: false }
     }
 
     /// From the waiting instruction itself, which may be the one to blame.
     pub(crate) fn at(waiting: &Step) -> Search {
         let start = Path { wanted: Wanted::before(waiting), suspect: waiting.is_suspect(), ..Path::EMPTY };
         let itself = Best { path: start, slow: waiting.slow, waited_for: waiting.is_source() };
-        Search { skid: 0, start, best: start.suspect.then_some(itself) }
+        Search { skid: 0, start, best: start.suspect.then_some(itself), sampled_ip: 0, computes: false }
     }
 
     /// The way to the blamed instruction from the one at `sampled_ip`; empty if it is that one, None if no access is to
     /// blame.
     pub(crate) fn run(mut self, code: &Code, sampled_ip: u64) -> Option<Path> {
+        self.sampled_ip = sampled_ip;
         let (mut paths, mut count) = ([self.start; MAX_PATHS], 1);
         if !self.may_improve_by(&self.start) {
             count = 0;
@@ -95,7 +104,9 @@ impl Search {
             }
             (paths, count) = (longer, longer_count);
         }
-        self.best.filter(|best| !best.slow).map(|best| best.path)
+        // What lies before a loop was executed once, and the loop many times.
+        let is_before_it = |best: &Best| self.computes && !best.path.back_edge && best.path.length > 0;
+        self.best.filter(|best| !best.slow && !is_before_it(best)).map(|best| best.path)
     }
 
     /// One instruction back; None where the path ends.
@@ -117,6 +128,11 @@ impl Search {
             if self.best.as_ref().is_none_or(|best| offered.rank() < best.rank()) {
                 self.best = Some(offered);
             }
+        }
+        let is_turn = path.length == MAX_BACK || predecessor.ip == self.sampled_ip || path.has_been_at(predecessor.ip);
+        if path.back_edge && !path.suspect && is_turn {
+            self.computes = true;
+            return None;
         }
         (!waited_for && self.may_improve_by(&path)).then_some(path)
     }

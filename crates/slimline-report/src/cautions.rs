@@ -241,11 +241,15 @@ fn has_its_alignment(type_name: &str) -> bool {
 /// Whether a type is an atomic of C, or a standard library's: `_Atomic long`, `atomic_int`, `std::atomic<long>`, `core::sync::atomic::AtomicU64`.
 fn is_atomic(type_name: &str) -> bool {
     let path = type_name.split('<').next().unwrap_or(type_name);
-    let is_library_s =
-        |name: &str| path.starts_with(name) && (path.len() == name.len() || !path[name.len()..].contains("::"));
+    let of_std = path.strip_prefix("std::").map(|name| {
+        // libc++ has a namespace for its version.
+        name.split_once("::").filter(|(inline, _)| inline.starts_with("__")).map_or(name, |(_, name)| name)
+    });
+    let of_rust = path.strip_prefix("core::sync::atomic::");
     type_name.starts_with("_Atomic")
         || path.starts_with("atomic_")
-        || ["std::atomic", "std::__atomic_", "core::sync::atomic::Atomic"].into_iter().any(is_library_s)
+        || of_std.is_some_and(|name| name.trim_start_matches('_').starts_with("atomic") && !name.contains("::"))
+        || of_rust.is_some_and(|name| name.starts_with("Atomic"))
 }
 
 #[cfg(test)]
@@ -264,7 +268,13 @@ mod tests {
 
     #[test]
     fn atomics_are_known_by_their_types() {
-        for atomic in ["_Atomic long", "std::atomic<long>", "core::sync::atomic::AtomicU64", "atomic_flag"] {
+        for atomic in [
+            "_Atomic long",
+            "std::atomic<long>",
+            "std::__1::atomic<long>",
+            "core::sync::atomic::AtomicU64",
+            "atomic_flag",
+        ] {
             assert!(is_atomic(atomic), "{atomic}");
         }
         for other in ["long", "AtomicString", "app::AtomicQueue", "std::shared_ptr<std::atomic<long>>"] {

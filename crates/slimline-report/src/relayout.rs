@@ -337,7 +337,7 @@ pub struct Facts<'a> {
     pub visits: &'a [Visits],
     /// Memory of no structure, most of the time first.
     pub unstructured: &'a [Unstructured],
-    /// Of those that were searched, what sources rely on their layout: a file by its whole path and the line; none where no source could be read.
+    /// Of those that were searched, what relies on their layouts.
     pub ties: &'a [Ties],
     /// Loops of which other orders were tried.
     pub loops: LoopFacts<'a>,

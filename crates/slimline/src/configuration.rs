@@ -417,7 +417,7 @@ mod tests {
         let cases = [
             ("[check]\nsise = 5", "slimline.toml:1: unknown field `sise`"),
             ("[check]\nmisses = -1.0", "slimline.toml: check: misses: not a percentage, 0 or more"),
-            ("[check]\nhot = [\"mass\"]", "slimline.toml: check: hot = \"mass\": not TYPE.FIELD, as in body.mass"),
+            ("[check]\nhot = [\"mass\"]", "slimline.toml: check: hot = \"mass\": not one TYPE.FIELD, as in body.mass"),
         ];
         for (text, expected) in cases {
             let line = limits(text).unwrap_err();

@@ -55,7 +55,10 @@ pub(crate) struct Structure<'a> {
 
 impl Structure<'_> {
     fn is(&self, known: &Type) -> bool {
-        let is_there = self.declared_at.zip(known.declared_at.as_ref()).is_none_or(|(own, other)| own == other);
+        // One header has several paths, and not all compilers tell columns.
+        let place = |at: &SourcePosition| (at.file.rsplit('/').next().map(str::to_owned), at.line);
+        let both = self.declared_at.zip(known.declared_at.as_ref());
+        let is_there = both.is_none_or(|(own, other)| place(own) == place(other));
         known.bytes == self.bytes
             && is_there
             && own_name(&known.name).is_some_and(|name| own_name(self.name) == Some(name))
@@ -74,8 +77,9 @@ pub(crate) fn on_each<'p>(
     let mut found: Vec<BTreeSet<(String, Tie)>> =
         structures.iter().map(|structure| sources.on(structure).into_iter().collect()).collect();
     let mut exported = vec![BTreeSet::new(); structures.len()];
-    let is_wanted = |name: &str| structures.iter().any(|structure| own_name(structure.name) == own_name(name));
-    if structures.iter().any(|structure| own_name(structure.name).is_some()) {
+    let names: BTreeSet<&str> = structures.iter().filter_map(|structure| own_name(structure.name)).collect();
+    let is_wanted = |name: &str| own_name(name).is_some_and(|name| names.contains(name));
+    if !names.is_empty() {
         for path in modules {
             for (type_, by) in exported_by(path, &is_wanted) {
                 let of_it = structures.iter().zip(&mut exported).filter(|(structure, _)| structure.is(&type_));

@@ -6,6 +6,7 @@ use slimline_attribute::tables::{GroupKind, Tables};
 use slimline_trace::access::GroupId;
 
 use super::{Advice, Confidence, Floors, Subject, sharing};
+use crate::fields::LINE_BYTES;
 use crate::findings::{Findings, GroupFindings};
 use crate::number::bytes;
 
@@ -42,7 +43,13 @@ fn known_bytes(group: &GroupFindings, tables: &Tables) -> Option<u64> {
     let row = tables.group(group.group);
     let is_known =
         row.is_seen_whole(group.share.samples) && !matches!(row.kind, GroupKind::Stack | GroupKind::Unattributed);
-    is_known.then_some(row.alive_bytes.unwrap_or(row.bytes))
+    let bytes = row.alive_bytes.unwrap_or(row.bytes);
+    // Small blocks may each lie on a line of their own, with others between them.
+    let in_lines = match row.object_bytes {
+        1..LINE_BYTES if row.objects > 1 => bytes / row.object_bytes * LINE_BYTES,
+        _ => bytes,
+    };
+    is_known.then_some(in_lines)
 }
 
 /// Said of sizes that are not those which tables tell: of blocks that lived one after the other.

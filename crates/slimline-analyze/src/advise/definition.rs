@@ -81,12 +81,21 @@ fn comment(language: Language) -> &'static str {
     if language == Language::Fortran { "!" } else { "//" }
 }
 
-/// The name without the words and paths that a definition can't have, where it is one.
+/// The name without the words, paths and arguments that a definition can't have, where it is one: `Node` of `list<ns::item>::Node<int>`, `body` of
+/// Fortran's `type(body)`.
 pub fn own_name(name: &str) -> Option<&str> {
     let name = ["struct ", "class ", "union "].iter().find_map(|word| name.strip_prefix(word)).unwrap_or(name);
-    let name = name.split('<').next().unwrap_or(name);
-    let name = name.rsplit("::").next().unwrap_or(name);
-    Some(name).filter(|name| is_identifier(name))
+    let name = name.strip_prefix("type(").and_then(|name| name.strip_suffix(')')).unwrap_or(name);
+    let (mut depth, mut begin) = (0_u32, 0);
+    for (at, character) in name.char_indices() {
+        match character {
+            '<' => depth += 1,
+            '>' => depth = depth.saturating_sub(1),
+            ':' if depth == 0 => begin = at + 1,
+            _ => {}
+        }
+    }
+    name[begin..].split('<').next().filter(|name| is_identifier(name))
 }
 
 /// The same, or what can stand in its place: data without a type may be called "anonymous memory" or by an address.

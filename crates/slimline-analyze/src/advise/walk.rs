@@ -22,9 +22,25 @@ fn against(walk: &Walk) -> Option<(u64, u64)> {
         .then_some((grain, stride))
 }
 
+/// Whether the loop goes from element to element by pointers that these have: their order is the list's, whatever distances were seen.
+fn chases(subject: &Subject<'_>, of_group: &LoopGroup) -> bool {
+    let Some(type_) = subject.element_type() else { return false };
+    let leads_on = |offset: u64| {
+        let mut members = type_.members.iter().filter(|member| member.offset == offset);
+        members.any(|member| {
+            member.type_name.strip_prefix(type_.name.as_str()).is_some_and(|rest| rest.trim_start().starts_with('*'))
+        })
+    };
+    let used = of_group.fields.iter().map(|field| subject.group.fields[field.field].offset);
+    used.into_iter().any(leads_on)
+}
+
 fn interchange(subject: &Subject<'_>, row: usize, of_group: &LoopGroup) -> Option<Advice> {
     let leading = of_group.walks.iter().max_by(|a, b| a.share.total_cmp(&b.share).then(b.site.cmp(&a.site)))?;
     let (grain, stride) = against(leading)?;
+    if chases(subject, of_group) {
+        return None;
+    }
     // A line for each access now; a line for as many neighbours as it holds then.
     let saved = 1.0 - grain.max(u64::from(leading.bytes)) as f64 / LINE_BYTES as f64;
     let share: f64 = of_group.walks.iter().filter(|walk| against(walk).is_some()).map(|walk| walk.share).sum();
@@ -36,19 +52,25 @@ fn interchange(subject: &Subject<'_>, row: usize, of_group: &LoopGroup) -> Optio
         return None;
     }
     let found = &subject.tables.loops[subject.findings.loops[row].loop_id.index()];
+    // Where none is around it in its function there may be one around the call, or none.
+    let (outer, is_seen) = match found.parent {
+        Some(_) => ("the one around it", true),
+        None => ("the one around its call", false),
+    };
     let name = &subject.tables.group(subject.group.group).name;
     Some(Advice {
         kind: Kind::Interchange,
         group: subject.group.group,
         others: Vec::new(),
         title: format!(
-            "Walk {name} in the order in which it lies: interchange the loop of {} with the one around it",
+            "Walk {name} in the order in which it lies: interchange the loop of {} with {outer}",
             place_of(found)
         ),
         fields: Vec::new(),
         layouts: Vec::new(),
         predicted: Some(predicted),
         confidence: match subject.group.share.samples {
+            _ if !is_seen => Confidence::Low,
             MANY_SAMPLES.. => Confidence::High,
             _ => Confidence::Medium,
         },

@@ -353,22 +353,33 @@ fn bases_with_virtual_bases_move_together() {
     assert!(own.code.contains("    Left left;\n    Plain plain;\n};"), "{}", own.code);
 }
 
-#[test]
-fn a_column_walk_is_turned() {
+/// A walk down the columns of an array, in a loop with another one around it or alone in its function.
+fn down_columns(has_outer: bool) -> Vec<Advice> {
     let mut program = Program::new();
     let grid = program.array("grid", None, 8 * 4096 * 4096);
     let in_loop = program.a_loop("column_sum", 29, 30);
+    let outer = program.a_loop("column_sum", 28, 31);
+    program.tables.loops[in_loop.index()].parent = has_outer.then_some(outer);
     let site = program.site(in_loop);
     for column in 0..200 {
         program.window(0, &[load(site, grid, column * 8, 32_768)], i64::from(column as u32) % 80 * 50, 50, 1_000_000);
     }
-    let found = advice(&program);
+    advice(&program)
+}
+
+#[test]
+fn a_column_walk_is_turned() {
+    let found = down_columns(true);
     assert_eq!(found.len(), 1);
-    assert_eq!(found[0].kind, Kind::Interchange);
+    assert_eq!((found[0].kind, found[0].confidence), (Kind::Interchange, Confidence::High));
     assert_eq!(found[0].predicted.as_ref().expect("a prediction").lines, -0.875);
     assert_eq!(found[0].touched_lines, [("a.c".to_owned(), 29)]);
     assert!(found[0].title.ends_with("the loop of column_sum lines 29-30 with the one around it"));
     assert!(found[0].why.contains("32768 bytes apart"), "{}", found[0].why);
+    // Where none is around it nobody knows whether there is one around the call.
+    let alone = down_columns(false);
+    assert!(alone[0].title.ends_with("lines 29-30 with the one around its call"), "{}", alone[0].title);
+    assert_eq!(alone[0].confidence, Confidence::Low);
 }
 
 #[test]

@@ -10,7 +10,7 @@ use object::read::elf::{
 use object::{
     CompressedData, LittleEndian, Object as _, ObjectSection, ObjectSymbol as _, RelocationKind, RelocationTarget,
 };
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use slimline_trace::address::Svma;
 
 use super::bias::Load;
@@ -306,34 +306,44 @@ impl<'a> Image<'a> {
         }
     }
 
+    /// Where libraries' variables are copied to (`stdout`): the program has room for them, and no more.
+    pub(super) fn copies(&self) -> FxHashSet<Svma> {
+        let mut found = FxHashSet::default();
+        self.for_each_relocation(|relocation| {
+            if relocation.r_type(ENDIAN, false) == elf::R_X86_64_COPY {
+                found.insert(Svma(relocation.r_offset(ENDIAN)));
+            }
+        });
+        found
+    }
+
+    fn for_each_relocation(&self, mut visit: impl FnMut(&elf::Rela64<LittleEndian>)) {
+        for section in self.file.elf_section_table().iter() {
+            let Ok(Some((relocations, _))) = section.rela(ENDIAN, self.file.data()) else { continue };
+            relocations.iter().for_each(&mut visit);
+        }
+    }
+
     fn read_relocations(&self) -> FxHashMap<u64, Relocated<'a>> {
         let mut found = FxHashMap::default();
         let symbols = self.file.elf_dynamic_symbol_table();
-        for section in self.file.elf_section_table().iter() {
-            let Ok(Some((relocations, _))) = section.rela(ENDIAN, self.file.data()) else { continue };
-            for relocation in relocations {
-                let slot = relocation.r_offset(ENDIAN);
-                let symbol = || {
-                    let index = object::SymbolIndex(relocation.r_sym(ENDIAN, false) as usize);
-                    symbols.symbol(index).ok()
-                };
-                let value = match relocation.r_type(ENDIAN, false) {
-                    elf::R_X86_64_RELATIVE => {
-                        Some(Relocated::Address(Svma(relocation.r_addend(ENDIAN).cast_unsigned())))
-                    }
-                    elf::R_X86_64_GLOB_DAT | elf::R_X86_64_JUMP_SLOT | elf::R_X86_64_64 => {
-                        symbol().and_then(|symbol| {
-                            let name = symbols.symbol_name(ENDIAN, symbol).ok()?;
-                            Some(Relocated::Import(str::from_utf8(name).ok()?))
-                        })
-                    }
-                    _ => None,
-                };
-                if let Some(value) = value {
-                    found.insert(slot, value);
-                }
+        self.for_each_relocation(|relocation| {
+            let symbol = || {
+                let index = object::SymbolIndex(relocation.r_sym(ENDIAN, false) as usize);
+                symbols.symbol(index).ok()
+            };
+            let value = match relocation.r_type(ENDIAN, false) {
+                elf::R_X86_64_RELATIVE => Some(Relocated::Address(Svma(relocation.r_addend(ENDIAN).cast_unsigned()))),
+                elf::R_X86_64_GLOB_DAT | elf::R_X86_64_JUMP_SLOT | elf::R_X86_64_64 => symbol().and_then(|symbol| {
+                    let name = symbols.symbol_name(ENDIAN, symbol).ok()?;
+                    Some(Relocated::Import(str::from_utf8(name).ok()?))
+                }),
+                _ => None,
+            };
+            if let Some(value) = value {
+                found.insert(relocation.r_offset(ENDIAN), value);
             }
-        }
+        });
         found
     }
 }

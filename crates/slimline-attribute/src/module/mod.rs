@@ -179,12 +179,15 @@ impl<'a> Module<'a> {
     pub fn exports(&self) -> Exports {
         let mut exports = Exports::default();
         if let Some(image) = self.image() {
+            let copies = image.copies();
             image.for_each_exported(|symbol| {
                 let all = match symbol.kind {
                     _ if symbol.binding == elf::STB_LOCAL => return,
                     elf::STT_FUNC | elf::STT_GNU_IFUNC => &mut exports.functions,
                     // But for what a compiler makes of classes.
-                    elf::STT_OBJECT if !symbol.name.starts_with("_ZT") => &mut exports.variables,
+                    elf::STT_OBJECT if !symbol.name.starts_with("_ZT") && !copies.contains(&Svma(symbol.address)) => {
+                        &mut exports.variables
+                    }
                     _ => return,
                 };
                 all.insert(Svma(symbol.address));

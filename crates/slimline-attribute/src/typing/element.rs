@@ -22,12 +22,14 @@ const MIN_AGREEMENT: f64 = 0.5;
 const MOST_PARTS: u32 = 4096;
 
 /// What a group is an array of: `declared` (by its allocation or its static's declaration) unless most of the accesses
-/// say otherwise, and objects of `room` bytes have room for one. An access agrees with a type if its own is that type at a matching distance from the object's start,
+/// say otherwise, and objects of `room` bytes have room for one. Where nothing is declared, or bytes, at least half of the accesses must agree. An access agrees with a type if its own is that type at a matching distance from the object's start,
 /// or a part of it. `None` where nothing is declared and no access has a type.
 pub fn element(types: &[Type], declared: Option<Element>, votes: &[Vote], room: u64) -> Option<Element> {
     let total: u64 = votes.iter().map(|vote| vote.weight).sum();
     let voted = best_voted(types, votes, room);
-    let Some(declared) = declared else { return voted };
+    // What most accesses speak against is one of the unlike things in a pool or an arena.
+    let agreed = voted.filter(|voted| voted.agreement >= MIN_AGREEMENT);
+    let Some(declared) = declared else { return agreed };
     if total == 0 {
         return Some(declared);
     }
@@ -35,7 +37,8 @@ pub fn element(types: &[Type], declared: Option<Element>, votes: &[Vote], room: 
     let declared = Element { agreement: share(agreeing, total), ..declared };
     match voted {
         // A byte says nothing of what lies in an arena.
-        Some(voted) if declared.bytes <= 1 && voted.bytes > 1 => Some(voted),
+        _ if declared.bytes <= 1 && agreed.is_some_and(|agreed| agreed.bytes > 1) => agreed,
+        _ if declared.bytes <= 1 => Some(declared),
         Some(voted) if declared.agreement < MIN_AGREEMENT && voted.agreement > declared.agreement => Some(voted),
         _ => Some(declared),
     }
@@ -178,7 +181,16 @@ mod tests {
         assert_eq!(element(&types(), declared(3, 1), &votes, u64::MAX).unwrap().type_id, TypeId(2));
         assert_eq!(element(&types(), declared(1, 16), &[], u64::MAX).unwrap().agreement, 1.0);
         assert_eq!(element(&types(), None, &[], u64::MAX), None);
-        // Objects of 24 bytes hold no structure of 32.
-        assert_eq!(element(&types(), None, &votes, 24).unwrap().type_id, TypeId(1));
+        // Objects of 24 bytes hold no structure of 32; what less than half of the accesses say they hold is nothing that is known.
+        assert_eq!(element(&types(), None, &votes, 24), None);
+        let more = [votes[0], vote(1, 0, 8, 60)];
+        assert_eq!(element(&types(), None, &more, 24).unwrap().type_id, TypeId(1));
+    }
+
+    #[test]
+    fn a_pool_of_unlike_things_is_of_no_type() {
+        let votes = [vote(2, 0, 64, 30), vote(4, 0, 4000, 40), vote(3, 0, 5, 30)];
+        assert_eq!(element(&types(), None, &votes, u64::MAX), None);
+        assert_eq!(element(&types(), declared(3, 1), &votes, u64::MAX).unwrap().type_id, TypeId(3));
     }
 }

@@ -22,8 +22,9 @@ use crate::tables::{Language, SourcePosition, TypeId};
 const MOST_STEPS: u32 = 32;
 /// Functions and variables that are named for a structure.
 const MOST_NAMED: usize = 3;
-/// Endings of C's and C++'s headers. Those of the standard library have none.
-const HEADERS: [&str; 11] = ["h", "hh", "hp", "hpp", "hxx", "h++", "H", "inc", "ipp", "tcc", "tpp"];
+/// Endings of C's and C++'s source files, and of those that become such.
+const SOURCES: [&str; 18] =
+    ["c", "cc", "cp", "cpp", "cxx", "c++", "C", "i", "ii", "m", "mm", "cu", "y", "yy", "l", "ll", "re", "rl"];
 
 /// A structure, class or union that other modules know.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -114,7 +115,7 @@ impl DebugInfo<'_> {
         }
         self.declared_at(structure).is_some_and(|at| {
             let name = at.file.rsplit('/').next().unwrap_or_default();
-            name.rsplit_once('.').is_none_or(|(_, ending)| HEADERS.contains(&ending))
+            name.rsplit_once('.').is_none_or(|(_, ending)| !SOURCES.contains(&ending))
         })
     }
 

@@ -11,10 +11,10 @@ use rustc_hash::FxHashMap;
 
 use super::domains::{CoreSets, Domains};
 use super::histogram::{Histogram, MissRatios};
-use super::{Reuse, Use};
+use super::{NEAR, Reuse, Use};
 use crate::access::TOGETHER;
 
-/// Sampled distances. Takes about 100 bytes a chosen line.
+/// Sampled distances. Takes 100 to 140 bytes a chosen line.
 #[derive(Debug)]
 pub struct SampledDistances {
     most_lines: usize,
@@ -31,6 +31,8 @@ pub struct SampledDistances {
     domains: Domains,
     /// A line that was passed over last: as the threshold never rises, it always is.
     passed_over: u64,
+    /// Accesses to chosen lines that were not accessed for long, since anything was last read ahead.
+    far: usize,
 }
 
 /// A chosen line.
@@ -40,9 +42,6 @@ struct Line {
     /// Who has used it last.
     last: Use,
 }
-
-/// What is known of so many lines is near, whichever is accessed.
-const NEAR_LINES: usize = 1 << 14;
 
 /// An access to a chosen line.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -93,15 +92,21 @@ impl SampledDistances {
             numbers: 0,
             domains: Domains::new(core_sets),
             passed_over: NO_LINE,
+            far: 0,
         }
     }
 
     /// Cores and lines that will be accessed next, at most [`TOGETHER`]. Without it all is as it is with it, but slower where very many lines are
     /// chosen: each access waits for memory by itself then.
-    pub(super) fn read_ahead(&self, next: impl Iterator<Item = (u32, u64)>) {
+    pub(super) fn read_ahead(&mut self, next: impl Iterator<Item = (u32, u64)>) {
+        let is_worth_it = self.far > TOGETHER / 4;
+        self.far = 0;
+        if !is_worth_it {
+            return;
+        }
         let mut numbers = [(0, 0); TOGETHER];
         let mut count = 0;
-        for (core, line) in next {
+        for (core, line) in next.filter(|(_, line)| hash_of(*line) <= self.threshold) {
             if let Some(known) = self.lines.get(&line) {
                 numbers[count] = (core, known.number);
                 count += 1;
@@ -110,11 +115,6 @@ impl SampledDistances {
         // Nothing else is between these reads.
         let read = |&(core, number): &(u32, u32)| self.domains.read_ahead(core, number);
         black_box(numbers[..count].iter().map(read).fold(0, |all, read| all ^ read));
-    }
-
-    /// Whether it is worth it to read ahead.
-    pub(super) fn is_far(&self) -> bool {
-        self.lines.len() > NEAR_LINES
     }
 
     /// Takes an access in. None where its line is not chosen.
@@ -142,6 +142,7 @@ impl SampledDistances {
         if let Some(Line { number, last }) = self.lines.get_mut(&line) {
             let (number, previous) = (*number, std::mem::replace(last, now));
             let among_chosen = self.domains.after(number, core, previous.core);
+            self.far += usize::from(among_chosen.is_none_or(|distance| distance > NEAR));
             self.domains.touch(core, number);
             // To the nearest; as many as there can be where it is more.
             let of_all = |distance: u32| (f64::from(distance) * weight + 0.5) as u32;

@@ -62,10 +62,11 @@ impl SampledKeys {
 
 impl SampledKeys {
     /// Reads what these accesses, which come next, will need.
-    fn read_ahead(&self, accesses: &[Access]) {
+    fn read_ahead(&mut self, accesses: &[Access]) {
         let data = accesses.iter().filter(|access| access.kind != AccessKind::Fetch);
-        let line = |access: &Access| (self.machine.core_of(access.thread), access.ends().0 >> self.line_shift);
-        self.distances.read_ahead(data.map(line));
+        let Self { machine, line_shift, distances, .. } = self;
+        let line = |access: &Access| (machine.core_of(access.thread), access.ends().0 >> *line_shift);
+        distances.read_ahead(data.map(line));
     }
 
     fn take_together(&mut self, accesses: &[Access]) {
@@ -95,9 +96,7 @@ impl SampledKeys {
 impl Consumer for SampledKeys {
     fn take(&mut self, accesses: &[Access]) {
         for together in accesses.chunks(TOGETHER) {
-            if self.distances.is_far() {
-                self.read_ahead(together);
-            }
+            self.read_ahead(together);
             self.take_together(together);
         }
     }
@@ -107,6 +106,28 @@ impl Consumer for SampledKeys {
 mod tests {
     use super::*;
     use crate::access::Work;
+
+    /// Of so many lines that are gone through again and again, chosen ones or all.
+    #[test]
+    fn reading_ahead_changes_nothing() {
+        const LINES: u64 = 30_000;
+        let machine = Machine::named("valgrind").unwrap();
+        for share in [1.0, 0.3] {
+            let mut keys = SampledKeys::new(&machine, LINES as usize, share).unwrap();
+            let mut alone = SampledDistances::new(CoreSets::of_machine(&machine).unwrap(), LINES as usize, share);
+            let mut expected = Estimate::default();
+            let lines: Vec<u64> = (0..4 * LINES).map(|at| at * 7919 % LINES).collect();
+            for line in &lines {
+                if let Some(sampled) = alone.access(0, *line, 0) {
+                    expected.add(&sampled);
+                }
+            }
+            let (kind, work) = (AccessKind::Load, Work::USUAL);
+            let access = |line: &u64| Access { address: line * 64, key: 0, bytes: 8, thread: 0, kind, work };
+            keys.take(&lines.iter().map(access).collect::<Vec<_>>());
+            assert_eq!(keys.keys()[0].estimate.histogram(), expected.histogram(), "{share}");
+        }
+    }
 
     /// Where all lines are chosen nothing is estimated.
     #[test]

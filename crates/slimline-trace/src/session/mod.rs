@@ -170,7 +170,7 @@ impl Session {
 }
 
 fn read_one_header(directory: &Path) -> Result<SessionInfo, SessionError> {
-    const FORMAT: &[u8] = b"\"format\":";
+    const BEGIN: &[u8] = b"{\n  \"format\":";
     #[derive(Deserialize)]
     struct Version {
         format: u32,
@@ -190,9 +190,7 @@ fn read_one_header(directory: &Path) -> Result<SessionInfo, SessionError> {
     };
     let Version { format } = serde_json::from_slice(&content).map_err(|error| match error.classify() {
         // It begins as ours do.
-        Category::Eof if content.windows(FORMAT.len()).any(|part| part == FORMAT) => {
-            SessionError::damaged(&path, error)
-        }
+        Category::Eof if content.starts_with(BEGIN) => SessionError::damaged(&path, error),
         _ => SessionError::NotASession(directory.to_owned()),
     })?;
     if format > FORMAT_VERSION {

@@ -27,8 +27,8 @@ pub fn json(report: &RelayoutReport, directory: &str) -> String {
         "accesses": report.accesses,
         "replayed": report.replayed,
         "missing": report.trace.missing,
-        // What all of it gains together is not the sum of what each does.
-        "together": report.together,
+        // What layouts gain together is not the sum of what each does.
+        "layoutsTogether": report.together,
         "prefetchesTogether": report.prefetches.together,
     });
     log(&rules(), &results, directory, &properties)
@@ -66,15 +66,19 @@ fn prefetch(of: &PrefetchRow, report: &RelayoutReport) -> Told {
 /// What is advised of the pages of all memory: it is of no line.
 fn of_all_memory(report: &RelayoutReport, directory: &str) -> Vec<Told> {
     let told = |rule: &str, name: &str, said: Vec<String>, advised: Option<&PredictedRow>| {
-        let mut told = Told { text: said.join(" "), ..left_alone((name, "resource"), None, 1.0, None) };
+        // It has no part of the time of its own.
+        let mut told =
+            Told { text: said.join(" "), properties: json!({}), ..left_alone((name, "resource"), None, 1.0, None) };
         if let Some(predicted) = advised {
             told.found(rule, predicted);
         }
         told
     };
     let pages = report.large_pages.as_ref().map(|pages| {
-        let advised = pages.with_advised.as_ref().unwrap_or(&pages.alone);
-        told("large_pages", "pages", large_pages(report, pages), pages.is_advised.then_some(advised))
+        let advised = pages.is_advised.then_some(&pages.alone);
+        let mut told = told("large_pages", "pages", large_pages(report, pages), advised);
+        told.properties["withAdvised"] = json!(pages.with_advised);
+        told
     });
     let nodes = report.memory_nodes.as_ref().map(|nodes| {
         let advised = nodes.advice.map(|advice| match advice {
@@ -169,7 +173,8 @@ mod tests {
     fn pages_and_memories_are_findings_of_no_line() {
         let report = two_structures();
         let predicted = report.structures[0].advice.as_ref().unwrap().predicted;
-        let large_pages = Some(LargePagesRow { is_advised: true, alone: predicted, with_advised: None });
+        let with_advised = Some(PredictedRow { time_ratio: 0.5, ..predicted });
+        let large_pages = Some(LargePagesRow { is_advised: true, alone: predicted, with_advised });
         let memory_nodes = Some(nodes(110.0, 110.0));
         let all = RelayoutReport { large_pages, memory_nodes, together: Some(predicted), ..report };
         let log: Value = serde_json::from_str(&json(&all, "/src")).unwrap();
@@ -182,10 +187,13 @@ mod tests {
         let (words, text) = told(2);
         assert_eq!(words, ["large_pages", "fail", "pages"]);
         assert!(text.starts_with("Put memory on pages of 2 MiB. Predicted: −40.0 % run time"), "{text}");
+        let properties = &run["results"][2]["properties"];
+        let ratio = |of: &str| properties[of]["time_ratio"].as_f64().unwrap();
+        assert_eq!((ratio("predicted"), ratio("withAdvised"), &properties["share"]), (0.6, 0.5, &Value::Null));
         let (words, text) = told(3);
         assert_eq!(words, ["leave_alone", "pass", "memory nodes"]);
         assert!(text.contains("Neither pages spread over all nodes"), "{text}");
-        assert_eq!(run["properties"]["together"]["time_ratio"], 0.6);
+        assert_eq!(run["properties"]["layoutsTogether"]["time_ratio"], 0.6);
     }
 
     #[test]
