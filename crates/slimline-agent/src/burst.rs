@@ -241,7 +241,8 @@ pub(crate) fn sample(thread: &Thread, sampler: &mut Sampler, trigger: Trigger, c
     // A thread's stack may be given back between two samples.
     window.close();
 
-    if code.unknown {
+    // A signal may end the program before the snapshot at its end.
+    if code.unknown || !thread.is_mapped.get() {
         maps::snapshot_for(thread);
     }
     let head = [SampleHead {

@@ -51,7 +51,7 @@ pub(crate) fn code_range(address: u64) -> Option<(u64, u64)> {
     (start <= address && address < end).then_some((start, end))
 }
 
-/// Tells the collector of code that no snapshot has shown, unless one was taken a moment ago. Safe in the handler.
+/// Tells the collector of code, or of a thread's stack, that no snapshot has shown, unless one was taken a moment ago. Safe in the handler.
 pub(crate) fn snapshot_for(thread: &Thread) {
     let now = recorder::now_ns();
     let last = LAST_NS.load(Relaxed);
@@ -67,6 +67,7 @@ pub(crate) fn snapshot(thread: &Thread) {
     }
     // SAFETY: we hold the flag. A handler of this thread that comes in between finds it taken.
     copy(thread, unsafe { &mut *BUFFER.0.get() });
+    thread.is_mapped.set(true);
     TAKEN.store(false, Release);
 }
 

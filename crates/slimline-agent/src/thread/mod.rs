@@ -136,6 +136,8 @@ pub(crate) struct Thread {
     pub(crate) timer: Cell<usize>,
     /// Where the handler comes back to from its own stack; 0 while it is not on it.
     pub(crate) way_out: Cell<usize>,
+    /// The collector has mappings of a time when the thread ran, and so its stack.
+    pub(crate) is_mapped: Cell<bool>,
     /// What sampling needs, made at the first trigger; null before.
     work: Cell<*mut Work>,
 }

@@ -18,6 +18,9 @@ pub struct Vote {
 
 /// A declared element type is given up for another one where less than this share of the accesses agrees with it.
 const MIN_AGREEMENT: f64 = 0.5;
+/// So many other structures beside a type, each of this share of the accesses, make it one of many.
+const UNLIKE: usize = 2;
+const LEAST_BESIDE: f64 = 0.05;
 /// Parts of a type that are looked at for another.
 const MOST_PARTS: u32 = 4096;
 
@@ -27,8 +30,9 @@ const MOST_PARTS: u32 = 4096;
 pub fn element(types: &[Type], declared: Option<Element>, votes: &[Vote], room: u64) -> Option<Element> {
     let total: u64 = votes.iter().map(|vote| vote.weight).sum();
     let voted = best_voted(types, votes, room);
-    // What most accesses speak against is one of the unlike things in a pool or an arena.
-    let agreed = voted.filter(|voted| voted.agreement >= MIN_AGREEMENT);
+    // What most accesses speak against is one of the unlike things in a pool or an arena, and so is what others lie beside.
+    let is_of_its_own = |voted: &Element| beside(types, voted.type_id, votes) < UNLIKE;
+    let agreed = voted.filter(|voted| voted.agreement >= MIN_AGREEMENT && is_of_its_own(voted));
     let Some(declared) = declared else { return agreed };
     if total == 0 {
         return Some(declared);
@@ -42,6 +46,17 @@ pub fn element(types: &[Type], declared: Option<Element>, votes: &[Vote], room: 
         Some(voted) if declared.agreement < MIN_AGREEMENT && voted.agreement > declared.agreement => Some(voted),
         _ => Some(declared),
     }
+}
+
+/// How many other structures are accessed than this one: none of its parts.
+fn beside(types: &[Type], element: TypeId, votes: &[Vote]) -> usize {
+    let total: u64 = votes.iter().map(|vote| vote.weight).sum();
+    let mut weights: HashMap<TypeId, u64> = HashMap::new();
+    for vote in votes.iter().filter(|vote| types[vote.accessed.type_id.index()].kind == TypeKind::Structure) {
+        *weights.entry(vote.accessed.type_id).or_default() += vote.weight;
+    }
+    let is_beside = |&(id, weight): &(TypeId, u64)| share(weight, total) >= LEAST_BESIDE && !holds(types, element, id);
+    weights.into_iter().filter(is_beside).count()
 }
 
 fn best_voted(types: &[Type], votes: &[Vote], room: u64) -> Option<Element> {
@@ -185,6 +200,21 @@ mod tests {
         assert_eq!(element(&types(), None, &votes, 24), None);
         let more = [votes[0], vote(1, 0, 8, 60)];
         assert_eq!(element(&types(), None, &more, 24).unwrap().type_id, TypeId(1));
+    }
+
+    /// Most of them hold what is accessed most.
+    #[test]
+    fn what_others_lie_beside_is_of_no_type() {
+        let mut types = types();
+        for name in ["struct text", "struct number"] {
+            types.push(type_(name, TypeKind::Structure, 24, vec![member("at", 0, 16, 1), member("count", 16, 8, 4)]));
+        }
+        let votes =
+            |others: u64| [vote(2, 0, 64, 30), vote(1, 0, 40, 70), vote(5, 16, 16, others), vote(6, 16, 40, others)];
+        assert_eq!(element(&types, None, &votes(10), u64::MAX), None);
+        assert_eq!(element(&types, declared(3, 1), &votes(10), u64::MAX).unwrap().type_id, TypeId(3));
+        assert_eq!(element(&types, declared(2, 32), &votes(10), u64::MAX).unwrap().type_id, TypeId(2));
+        assert_eq!(element(&types, None, &votes(3), u64::MAX).unwrap().type_id, TypeId(2));
     }
 
     #[test]

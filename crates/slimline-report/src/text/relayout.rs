@@ -160,8 +160,12 @@ pub(crate) fn large_pages(report: &RelayoutReport, pages: &LargePagesRow) -> Vec
 /// What is to be said where no layout could save lines from memory, as the data fits the caches.
 pub(crate) fn fits(report: &RelayoutReport) -> Option<String> {
     let LastLevel { name, bytes: of_cache, accessed_bytes } = report.last_level.as_ref()?;
+    let or_measure = match report.machine.as_str() {
+        "measured" => "",
+        _ => ", or see by --machine measured how much of it is to be had here",
+    };
     Some(format!(
-        "All data that was accessed ({}) fits {} ({}), so memory is waited for at first accesses mostly: trace a larger input, or see by --machine measured how much of it is to be had here.",
+        "All data that was accessed ({}) fits {} ({}), so memory is waited for at first accesses mostly: trace a larger input{or_measure}.",
         bytes((*accessed_bytes)?),
         plain(name),
         bytes(*of_cache)

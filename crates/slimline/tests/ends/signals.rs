@@ -89,3 +89,33 @@ fn what_is_to_end_slimline_ends_the_program_and_the_session_is_whole() {
         assert_eq!(report.session.ended, format!("killed by signal {number}"));
     }
 }
+
+/// The mappings of its threads' stacks are known although nobody could look at its end.
+#[test]
+fn stacks_of_threads_are_known_where_a_signal_ends_the_program() {
+    const SOURCE: &str = r#"
+#include <pthread.h>
+#include <signal.h>
+#include <unistd.h>
+static void *work(void *unused) {
+    volatile double x = 1;
+    for (long i = 0; i < 100000000; i++) x = x * 1.0000001;
+    return unused;
+}
+int main(void) {
+    pthread_t thread;
+    pthread_create(&thread, 0, work, 0);
+    pthread_join(thread, 0);
+    kill(getpid(), SIGTERM);
+    pause();
+}
+"#;
+    let scratch = Scratch::new();
+    let program = scratch.compile("program", SOURCE, &["-O1", "-g", "-pthread"]);
+    let output = scratch.slimline(["record".as_ref(), "--".as_ref(), program.as_os_str()]).output().unwrap();
+    assert_eq!(output.status.signal(), Some(15), "{output:?}");
+    let report = report(&scratch);
+    let stack =
+        report.groups.iter().find(|group| group.kind == "stack").unwrap_or_else(|| panic!("{:#?}", report.groups));
+    assert!(stack.share > 0.9, "{:#?}", report.groups);
+}
