@@ -6,6 +6,7 @@ use serde::{Serialize, Serializer};
 use slimline_analyze::full_trace::held_values::ROOM;
 use slimline_analyze::full_trace::object_structures::{FieldShape, Hold, StructureShape};
 use slimline_analyze::relayout::candidates::Candidate;
+use slimline_analyze::relayout::own_name;
 use slimline_analyze::ties::{Reliance, Ties};
 use slimline_attribute::tables::{Member, MemberRole, Type, TypeKind};
 
@@ -148,13 +149,10 @@ const LOCKS: [&str; 16] = [
 
 /// Whether a type is a lock: `pthread_mutex_t`, `std::mutex`, `std::sync::Mutex<u64>`; no pointer to one.
 fn is_lock(type_name: &str) -> bool {
-    let name = type_name.split('<').next().unwrap_or(type_name);
-    let name = name.rsplit("::").next().unwrap_or(name);
-    LOCKS.contains(&name.strip_prefix("struct ").unwrap_or(name))
+    own_name(type_name).is_some_and(|name| LOCKS.contains(&name))
 }
 
 /// What the declaration of a structure tells.
-#[derive(Default)]
 struct Declared<'a> {
     has_atomics: bool,
     /// Members that are locks.

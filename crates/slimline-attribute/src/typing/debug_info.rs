@@ -509,6 +509,11 @@ pub(super) fn flag(entry: &Entry<'_>, attribute: DwAt) -> bool {
     matches!(entry.attr_value(attribute), Some(AttributeValue::Flag(true)))
 }
 
+/// Whether a type is only declared there, or named by a signature: its definition is elsewhere.
+pub(super) fn is_declared_only(entry: &Entry<'_>) -> bool {
+    flag(entry, dw::DW_AT_declaration) || entry.has_attr(dw::DW_AT_signature)
+}
+
 /// Whether the tag is that of a type with members.
 pub(super) fn is_aggregate(tag: DwTag) -> bool {
     matches!(tag, dw::DW_TAG_structure_type | dw::DW_TAG_class_type | dw::DW_TAG_union_type | dw::DW_TAG_interface_type)

@@ -8,7 +8,7 @@ use std::rc::Rc;
 use gimli::{AttributeValue, constants as dw};
 use rustc_hash::FxHashMap;
 
-use super::debug_info::{DebugInfo, Die, Entry, flag, is_aggregate, unsigned};
+use super::debug_info::{DebugInfo, Die, Entry, flag, is_aggregate, is_declared_only, unsigned};
 use super::effort::{Descent, Effort};
 use super::layout::{ANONYMOUS, TypeTable};
 use super::shape::{Shape, is_transparent};
@@ -143,7 +143,7 @@ impl<'a> DebugInfo<'a> {
     }
 
     fn aggregate_alignment(&self, die: Die, entry: &Entry<'a>, descent: Descent<'_>) -> Option<u64> {
-        if flag(entry, dw::DW_AT_declaration) || entry.has_attr(dw::DW_AT_signature) {
+        if is_declared_only(entry) {
             return self.alignment(self.definition(die, entry)?, descent);
         }
         let mut most = 1;

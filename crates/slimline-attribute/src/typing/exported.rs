@@ -11,7 +11,7 @@ use gimli::constants as dw;
 use rustc_hash::FxHashMap;
 use slimline_trace::address::Svma;
 
-use super::debug_info::{DebugInfo, Die, Entry, flag, is_aggregate};
+use super::debug_info::{DebugInfo, Die, flag, is_aggregate, is_declared_only};
 use super::effort::MAX_DEPTH;
 use super::layout::TypeTable;
 use super::shape::is_transparent;
@@ -196,8 +196,4 @@ impl Search<'_, '_> {
         self.holds.insert(structure, Rc::clone(&found));
         found
     }
-}
-
-fn is_declared_only(entry: &Entry<'_>) -> bool {
-    flag(entry, dw::DW_AT_declaration) || entry.has_attr(dw::DW_AT_signature)
 }

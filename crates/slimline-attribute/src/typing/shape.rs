@@ -13,7 +13,7 @@ use std::rc::Rc;
 
 use gimli::{AttributeValue, constants as dw};
 
-use super::debug_info::{DebugInfo, Die, Entry, flag, unsigned};
+use super::debug_info::{DebugInfo, Die, Entry, flag, is_declared_only, unsigned};
 use super::effort::{Descent, Effort, MAX_DEPTH};
 use crate::tables::{Language, MemberRole};
 
@@ -105,9 +105,7 @@ impl<'a> DebugInfo<'a> {
             | dw::DW_TAG_string_type => Some(Shape::Scalar { bytes: bytes.unwrap_or(0) }),
             dw::DW_TAG_enumeration_type => match bytes {
                 Some(bytes) => Some(Shape::Scalar { bytes }),
-                None if flag(&entry, dw::DW_AT_declaration) || entry.has_attr(dw::DW_AT_signature) => {
-                    self.shape(self.definition(die, &entry)?)
-                }
+                None if is_declared_only(&entry) => self.shape(self.definition(die, &entry)?),
                 None => {
                     Some(Shape::Scalar { bytes: self.shape(self.reference(die, &entry, dw::DW_AT_type)?)?.bytes() })
                 }
@@ -122,7 +120,7 @@ impl<'a> DebugInfo<'a> {
             | dw::DW_TAG_interface_type
             | dw::DW_TAG_union_type
             | dw::DW_TAG_variant => {
-                if flag(&entry, dw::DW_AT_declaration) || entry.has_attr(dw::DW_AT_signature) {
+                if is_declared_only(&entry) {
                     return self.shape(self.definition(die, &entry)?);
                 }
                 let mut overlapping = entry.tag() == dw::DW_TAG_union_type;

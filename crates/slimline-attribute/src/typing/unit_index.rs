@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use gimli::{AttributeValue, constants as dw};
 use slimline_trace::address::Svma;
 
-use super::debug_info::{DebugInfo, Die, flag, is_aggregate};
+use super::debug_info::{DebugInfo, Die, is_aggregate, is_declared_only};
 
 /// What can only be found by walking a whole unit.
 #[derive(Default)]
@@ -47,7 +47,7 @@ impl UnitIndex {
                 index.parents.push((offset, parent));
             }
             common = common.filter(|&common| depth > common);
-            if is_aggregate(tag) && !flag(entry, dw::DW_AT_declaration) && !entry.has_attr(dw::DW_AT_signature) {
+            if is_aggregate(tag) && !is_declared_only(entry) {
                 index.aggregates.push(offset);
             }
             match tag {
