@@ -87,7 +87,7 @@ fn data_of(tables: &Tables, id: GroupId) -> Data {
         allocated_at,
         callers: Vec::new(),
         blocks: group.objects,
-        peak_bytes: group.bytes,
+        peak_bytes: group.at_one_time().bytes,
         largest_block_bytes: group.object_bytes,
     }
 }

@@ -44,10 +44,10 @@ impl StaticsTable {
     pub fn of(module: &Module<'_>) -> Option<Self> {
         let image = module.image()?;
         let mut types = TypeTable::new();
-        let info = module.debug().map(DebugInfo::of);
-        let is_fortran = info.as_ref().is_some_and(DebugInfo::has_fortran);
-        let of_all = info.as_ref().map(|info| info.static_variables(&mut types)).unwrap_or_default();
-        let of_threads = info.as_ref().map(|info| info.thread_locals(&mut types)).unwrap_or_default();
+        let info = module.debug_info();
+        let is_fortran = info.is_some_and(DebugInfo::has_fortran);
+        let of_all = info.map(|info| info.static_variables(&mut types)).unwrap_or_default();
+        let of_threads = info.map(|info| info.thread_locals(&mut types)).unwrap_or_default();
         let (mut table, mut structures) = (ModuleBuilder::new(), Structures::default());
         let symbols = module.symbols();
         let room_of_thread = |Svma(at): Svma| {

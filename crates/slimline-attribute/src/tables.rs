@@ -16,7 +16,9 @@ use slimline_trace::access::{CallPathId, GroupId, SiteId, ThreadId};
 
 pub use self::code::{CallPath, CodePlace, Frame, Loop, Module, Site, SourcePosition, SymbolSource};
 pub(crate) use self::code::{file_name_of, may_overlap};
-pub use self::data::{Element, Group, GroupKind, Language, Leaf, Member, MemberRole, Thread, Type, TypeKind, TypeRef};
+pub use self::data::{
+    Amount, Element, Group, GroupKind, Language, Leaf, Member, MemberRole, Thread, Type, TypeKind, TypeRef,
+};
 use crate::typing::element::holds;
 pub use crate::typing::infer::Reason as NoType;
 

@@ -6,7 +6,6 @@ use sandbox::Sandbox;
 use slimline_attribute::module::Module;
 use slimline_attribute::module::store::FileStore;
 use slimline_attribute::tables::Type;
-use slimline_attribute::typing::debug_info::DebugInfo;
 use slimline_attribute::typing::layout::TypeTable;
 
 /// Names and sizes, with the lines of what is exported.
@@ -17,7 +16,7 @@ fn exported(compiler: &str, source: (&str, &str), flags: &[&str]) -> Vec<(String
     let module = Module::open(&store, &path);
     let exports = module.exports();
     let mut table = TypeTable::new();
-    let info = DebugInfo::of(module.debug().unwrap());
+    let info = module.debug_info().unwrap();
     let found = info.exported_types(&exports, &|_| true, &mut table);
     let told = |(type_, lines): (&Type, Vec<u32>)| (type_.name.clone(), type_.bytes, lines);
     let mut rows: Vec<_> = found

@@ -8,7 +8,6 @@ use iced_x86::{Decoder, DecoderOptions, Mnemonic, OpKind};
 use sandbox::Sandbox;
 use slimline_attribute::module::Module;
 use slimline_attribute::module::store::FileStore;
-use slimline_attribute::typing::debug_info::DebugInfo;
 use slimline_attribute::typing::layout::TypeTable;
 use slimline_attribute::typing::leaves;
 use slimline_trace::address::Svma;
@@ -17,7 +16,7 @@ use slimline_trace::address::Svma;
 fn accessed(sandbox: &Sandbox, program: &str, function: &str) -> BTreeSet<String> {
     let store = FileStore::new(sandbox);
     let module = Module::open(&store, program);
-    let info = DebugInfo::of(module.debug().expect("debug information"));
+    let info = module.debug_info().expect("debug information");
     let mut table = TypeTable::new();
     let mut found = BTreeSet::new();
     let image = module.image().expect("an ELF file");
@@ -315,7 +314,7 @@ fn nodes_of_cpp_containers_have_the_fields_of_what_they_hold() {
     let program = sandbox.compile("g++", &["-g", "-O2"], "a.cpp", CPP_SOURCE, "prog");
     let store = FileStore::new(&sandbox);
     let module = Module::open(&store, &program);
-    let info = DebugInfo::of(module.debug().expect("debug information"));
+    let info = module.debug_info().expect("debug information");
     let mut table = TypeTable::new();
     for (name, readable, field) in [
         (

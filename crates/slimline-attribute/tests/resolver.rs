@@ -3,13 +3,13 @@
 mod recorded;
 mod sandbox;
 
-use recorded::{BIAS, Recorded, after_call, code_at};
+use recorded::{BIAS, Recorded, after_call, after_calls, code_at};
 use sandbox::Sandbox;
 use slimline_attribute::data::wrappers::WrapperRules;
 use slimline_attribute::module::Module;
 use slimline_attribute::module::store::FileStore;
 use slimline_attribute::resolver::{ProcessTables, Reason, Resolver};
-use slimline_attribute::tables::{CodePlace, GroupKind, SourcePosition, Tables};
+use slimline_attribute::tables::{Amount, CodePlace, GroupKind, SourcePosition, Tables};
 use slimline_trace::access::{AccessBatch, Evidence};
 use slimline_trace::address::{Avma, Svma};
 use slimline_trace::tables::{
@@ -141,6 +141,47 @@ fn rows_land_on_their_code_and_data() {
 
     let reasons: Vec<_> = resolution.unresolved.iter().map(|row| (row.reason, row.weight, row.accesses)).collect();
     assert_eq!(reasons, [(Reason::NoAddress, 2000, 2), (Reason::NoMapping, 2000, 2), (Reason::CodeInNoFile, 2000, 2)]);
+}
+
+/// As `allocate(cells(n), a(m, m))` does; and two calls of one line that make the same are one data structure.
+#[test]
+fn unlike_things_of_one_line_are_several() {
+    let source = r#"
+#include <stdlib.h>
+struct cell { double t, k; } *cells;
+double *a, *b;
+#define MAKE(n) do { cells = malloc(n * sizeof *cells); a = malloc(n * 8); b = malloc(n * 8); if (n & 1) a = malloc(8); } while (0)
+void make(long n) { MAKE(n); }
+int main(int argc, char **argv) { make(argc); return a != b; }
+"#;
+    let sandbox = Sandbox::new();
+    let program = compile(&sandbox, source);
+    let store = FileStore::new(&sandbox);
+    let module = Module::open(&store, &program);
+    let calls = after_calls(&module, "make", 6);
+    assert_eq!(calls.len(), 4);
+    let ip = code_at(&module, "main", 7);
+    let mut recorded = Recorded::new(&program);
+    for (row, &call) in calls.iter().enumerate() {
+        let stack = recorded.stacks.push(&[call, after_call(&module, "main", 7)], StackEnd::Outermost);
+        let base = 0x6000_0000 + 0x1000 * row as u64;
+        recorded.blocks.push(Block { base: Avma(base), bytes: 48, stack: Some(stack) });
+        recorded.sample(row as u64, ip, base, Some(BlockRow::new(row)), 0);
+    }
+    let mut resolver = Resolver::new(&store);
+    let mut rows = Vec::new();
+    let process = resolver.add_process(recorded.process(100));
+    resolver.resolve(process, recorded.part(), |batch: &AccessBatch| {
+        rows.extend((0..batch.len()).map(|row| batch.row(row).group));
+    });
+    let tables = resolver.finish().tables;
+    let told = |row: usize| {
+        let group = tables.group(rows[row]);
+        let element = group.element.expect("its variable has a type");
+        (group.name.as_str(), tables.type_(element.type_id).name.as_str(), group.objects)
+    };
+    assert_eq!([told(0), told(1), told(2)], [("cells", "struct cell", 1), ("a", "double", 2), ("b", "double", 1)]);
+    assert_eq!(rows[3], rows[1]);
 }
 
 /// What makes an address be lost are the instructions around the access: the same instruction's others tell whose it is.
@@ -392,8 +433,8 @@ fn blocks_that_were_not_followed_are_those_of_the_same_code() {
     let all = (16 * (40 + 10) + 1, 16 + (10 << 20), true, true);
     assert_eq!([size(1), size(4)], [all, (2, 32, false, false)], "the second one is of the other process");
     // One large block at a time, and the small ones of both paths; of two of 42 nobody knows.
-    let alive = |row: usize| tables.group(rows[row].group).alive_bytes;
-    assert_eq!([alive(1), alive(4)], [Some((1 << 20) + 2 * 999), None]);
+    let alive = |row: usize| tables.group(rows[row].group).alive;
+    assert_eq!([alive(1), alive(4)], [Some(Amount { objects: 16 * 50 + 1, bytes: (1 << 20) + 2 * 999 }), None]);
 }
 
 /// An allocator of the program's own cuts blocks out of what `malloc` gave it, or of a static array.

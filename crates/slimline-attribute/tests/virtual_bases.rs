@@ -8,7 +8,6 @@ use sandbox::Sandbox;
 use slimline_attribute::module::Module;
 use slimline_attribute::module::store::FileStore;
 use slimline_attribute::tables::MemberRole;
-use slimline_attribute::typing::debug_info::DebugInfo;
 use slimline_attribute::typing::layout::TypeTable;
 use slimline_attribute::typing::leaves;
 
@@ -70,7 +69,7 @@ fn fields_of_virtual_bases_are_where_the_program_says() {
         let program = sandbox.compile(compiler, &[&["-g"], flags].concat(), "a.cpp", SOURCE, "prog");
         let store = FileStore::new(&sandbox);
         let module = Module::open(&store, &program);
-        let info = DebugInfo::of(module.debug().unwrap()).with_virtual_tables(module.virtual_tables());
+        let info = module.debug_info().unwrap();
         let mut table = TypeTable::new();
         if !flags.contains(&"-shared") {
             assert_eq!(sandbox.run(&program, &[]), said, "{compiler} {flags:?}");
@@ -107,7 +106,7 @@ fn virtual_bases_that_no_table_tells_of_are_left_out() {
     let program = sandbox.compile("g++", &["-g", "-O2", "-fno-rtti"], "a.cpp", SOURCE, "prog");
     let store = FileStore::new(&sandbox);
     let module = Module::open(&store, &program);
-    let info = DebugInfo::of(module.debug().unwrap()).with_virtual_tables(module.virtual_tables());
+    let info = module.debug_info().unwrap();
     let mut table = TypeTable::new();
     let left = info.type_named("geo::Left", &mut table).unwrap();
     let names: Vec<String> = leaves::leaves(table.rows(), left).into_iter().map(|leaf| leaf.path).collect();

@@ -7,7 +7,6 @@ use slimline_analyze::full_trace::filter::is_match;
 use slimline_attribute::module::Module;
 use slimline_attribute::module::store::FileStore;
 use slimline_attribute::tables::Type;
-use slimline_attribute::typing::debug_info::DebugInfo;
 use slimline_attribute::typing::definitions::{Definition, Definitions};
 use slimline_attribute::typing::layout::TypeTable;
 use slimline_report::annotate::is_called;
@@ -55,10 +54,9 @@ fn read_file<'a>(
     let path = path.to_str().with_context(|| format!("{shown}: its path is no text"))?;
     let module = Module::open(store, path);
     ensure!(module.image().is_some(), "{shown}: no program, library or object file for x86-64 (ELF)");
-    let Some(debug) = module.debug() else {
+    let Some(info) = module.debug_info() else {
         bail!("{shown}: has no debug information: compile it with -g, or install its debug package");
     };
-    let info = DebugInfo::of(debug).with_virtual_tables(module.virtual_tables());
     let progress = Progress::of(&format!("reading types of {shown}"), u64::from(info.unit_count()));
     let mut damaged = 0;
     for unit in 0..info.unit_count() {

@@ -9,7 +9,6 @@ use slimline_analyze::ties::{Reliance, Tie, Ties, ties};
 use slimline_attribute::module::Module;
 use slimline_attribute::module::store::FileStore;
 use slimline_attribute::tables::{SourcePosition, Tables, Type};
-use slimline_attribute::typing::debug_info::DebugInfo;
 use slimline_attribute::typing::layout::TypeTable;
 
 use crate::disk::{Disk, check_whole};
@@ -100,9 +99,8 @@ fn exported_by(path: &str, is_wanted: &dyn Fn(&str) -> bool) -> Vec<(Type, Vec<S
     let store = FileStore::new(&Disk);
     let module = Module::open(&store, path);
     let exports = module.exports();
-    let Some(debug) = module.debug().filter(|_| !exports.is_empty()) else { return Vec::new() };
+    let Some(info) = module.debug_info().filter(|_| !exports.is_empty()) else { return Vec::new() };
     let mut table = TypeTable::new();
-    let info = DebugInfo::of(debug).with_virtual_tables(module.virtual_tables());
     let found = info.exported_types(&exports, is_wanted, &mut table);
     found.into_iter().map(|of| (table.get(of.type_id).clone(), of.by)).collect()
 }

@@ -2,7 +2,7 @@
 //! all that are in use are taken together. What is larger may still be in a last level, from where a line comes in a fraction
 //! of the time, and mostly ahead of its use.
 
-use slimline_attribute::tables::{GroupKind, Tables};
+use slimline_attribute::tables::{Amount, GroupKind, Tables};
 use slimline_trace::access::GroupId;
 
 use super::{Advice, Confidence, Floors, Subject, sharing};
@@ -43,22 +43,13 @@ fn known_bytes(group: &GroupFindings, tables: &Tables) -> Option<u64> {
     let row = tables.group(group.group);
     let is_known =
         row.is_seen_whole(group.share.samples) && !matches!(row.kind, GroupKind::Stack | GroupKind::Unattributed);
-    let bytes = row.alive_bytes.unwrap_or(row.bytes);
+    let Amount { objects, bytes } = row.at_one_time();
     // Small blocks may each lie on a line of their own, with others between them.
     let in_lines = match row.object_bytes {
-        1..LINE_BYTES if row.objects > 1 => bytes / row.object_bytes * LINE_BYTES,
+        1..LINE_BYTES if objects > 1 => bytes / row.object_bytes * LINE_BYTES,
         _ => bytes,
     };
     is_known.then_some(in_lines)
-}
-
-/// Said of sizes that are not those which tables tell: of blocks that lived one after the other.
-fn at_one_time(subject: &Subject<'_>) -> &'static str {
-    let is_less = |id: &GroupId| {
-        let row = subject.tables.group(*id);
-        row.alive_bytes.is_some_and(|alive| alive < row.bytes)
-    };
-    if subject.members.iter().any(is_less) { " at one time" } else { "" }
 }
 
 /// The same of all groups that the subject stands for.
@@ -87,7 +78,7 @@ pub(super) fn fits(subject: &Subject<'_>) -> Option<String> {
     } else {
         "; its lines are not fetched from far"
     };
-    Some(format!("All of it ({}{}{others}) fits a core's own caches{apart}.", bytes(own), at_one_time(subject)))
+    Some(format!("All of it ({}{others}) fits a core's own caches{apart}.", bytes(own)))
 }
 
 /// The advice for a group that would fit the caches by itself, but does not with the others: how far its lines come is
@@ -122,8 +113,7 @@ pub(super) fn with_last_level(subject: &Subject<'_>, in_use_bytes: Option<u64>, 
         }
         _ => {
             let others = "in which other data that takes time is, too";
-            let at_one_time = at_one_time(subject);
-            format!("Alone it ({}{at_one_time}) would fit the last-level cache ({}), {others}", bytes(own), bytes(most))
+            format!("Alone it ({}) would fit the last-level cache ({}), {others}", bytes(own), bytes(most))
         }
     };
     let why = format!(

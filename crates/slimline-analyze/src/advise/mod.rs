@@ -21,7 +21,7 @@ mod split;
 mod unused;
 mod walk;
 
-use slimline_attribute::tables::{GroupKind, Language, Leaf, Loop, SourcePosition, Tables, Type, TypeKind};
+use slimline_attribute::tables::{Amount, GroupKind, Language, Leaf, Loop, SourcePosition, Tables, Type, TypeKind};
 use slimline_attribute::typing::leaves::foreign_at;
 use slimline_trace::access::{GroupId, SiteId};
 use slimline_trace::session::WeightUnit;
@@ -149,8 +149,9 @@ impl Subject<'_> {
         self.members[1..].to_vec()
     }
 
-    fn objects(&self) -> u64 {
-        self.members.iter().map(|group| self.tables.group(*group).objects).sum()
+    /// How much there is of all groups that it stands for, each as it was at its most.
+    fn amount(&self) -> Amount {
+        self.members.iter().map(|group| self.tables.group(*group).at_one_time()).sum()
     }
 
     /// `left takes`, `left and right take`
@@ -222,7 +223,8 @@ impl Subject<'_> {
             return Some(format!("Its elements are of {}: no program can change its definition.", element.name));
         }
         caches::fits(self).or_else(|| {
-            let (objects, size) = (self.objects(), bytes(self.bytes()));
+            let Amount { objects, bytes: size } = self.amount();
+            let size = bytes(size);
             let what = if objects == 1 { "one object".to_owned() } else { format!("{objects} objects") };
             self.is_one_or_small()
                 .then(|| format!("It is {what} of {size}: there is no array whose lines another layout could save."))
@@ -236,12 +238,9 @@ impl Subject<'_> {
         const FEW_LINES: u64 = 4;
         let element_bytes = self.group.structure.map_or(0, |structure| structure.element_bytes);
         // With more objects than samples there are others that none met.
-        self.objects() <= self.group.share.samples.max(1)
-            && (self.bytes() <= FEW_LINES * LINE_BYTES || self.bytes() < element_bytes.saturating_mul(2))
-    }
-
-    fn bytes(&self) -> u64 {
-        self.members.iter().fold(0, |sum, group| self.tables.group(*group).bytes.saturating_add(sum))
+        let Amount { objects, bytes } = self.amount();
+        objects <= self.group.share.samples.max(1)
+            && (bytes <= FEW_LINES * LINE_BYTES || bytes < element_bytes.saturating_mul(2))
     }
 
     fn no_gain(&self, gain: f64) -> String {

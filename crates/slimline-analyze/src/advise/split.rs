@@ -27,7 +27,7 @@ pub(super) fn split(subject: &Subject<'_>) -> Option<Advice> {
     }
     // In one array a pointer to an element is as good as its index.
     let linked = points_to_itself(subject);
-    if structure.one_per_object || linked && subject.objects() > 1 {
+    if structure.one_per_object || linked && subject.amount().objects > 1 {
         hot_cold(subject, &structure, &clusters)
     } else {
         arrays(subject, &structure, &clusters, linked)

@@ -1,6 +1,6 @@
 //! Fields that nothing was seen to use: what they take up, whatever else is advised.
 
-use slimline_attribute::tables::{GroupKind, MemberRole, Type};
+use slimline_attribute::tables::{Amount, GroupKind, MemberRole, Type};
 
 use super::placing::{laid_out, members_at, of_same_member};
 use super::{Advice, FEW_SAMPLES, Kind, Subject, bytes};
@@ -63,11 +63,12 @@ fn is_unused(subject: &Subject<'_>, type_: &Type, field: usize) -> bool {
 
 /// What all elements would take less: ` (48.0 MiB less)`.
 fn saved(subject: &Subject<'_>, structure: &Structure, left: u64) -> String {
+    let Amount { objects, bytes: all } = subject.amount();
     let less = if structure.one_per_object {
         let spacing = |bytes: u64| block_spacing(structure.start + bytes);
-        subject.objects().saturating_mul(spacing(structure.element_bytes) - spacing(left))
+        objects.saturating_mul(spacing(structure.element_bytes) - spacing(left))
     } else {
-        (subject.bytes() / structure.element_bytes).saturating_mul(structure.element_bytes - left)
+        (all / structure.element_bytes).saturating_mul(structure.element_bytes - left)
     };
     if less == 0 { String::new() } else { format!(", all of them {} less", bytes(less)) }
 }

@@ -97,8 +97,7 @@ impl Found {
             accesses: hooks.iter().map(nothing).collect(),
             allocations: hooks.iter().map(|_| None).collect(),
         };
-        let Some(debug) = module.debug() else { return found };
-        let info = DebugInfo::of(debug).with_virtual_tables(module.virtual_tables());
+        let Some(info) = module.debug_info() else { return found };
         let mut functions: BTreeMap<(Svma, Svma), Vec<usize>> = BTreeMap::new();
         for (index, hook) in hooks.iter().enumerate() {
             let is_asked = is_allocation(hook.kind) || hook.kind.reads() || hook.kind.writes();
@@ -107,15 +106,14 @@ impl Found {
             }
         }
         for ((start, end), indices) in functions {
-            let length = usize::try_from(end.0.saturating_sub(start.0)).unwrap_or(0);
-            let Some(code) = module.image().and_then(|image| image.bytes_from(start).get(..length)) else { continue };
+            let Some(code) = module.code((start, end)) else { continue };
             let accesses: Vec<usize> = indices.iter().copied().filter(|&at| !is_allocation(hooks[at].kind)).collect();
             let places: Vec<Svma> = accesses.iter().map(|&at| Svma(hooks[at].place)).collect();
             for (at, answer) in accesses.into_iter().zip(info.infer(code, start, &places, &mut found.types)) {
                 found.accesses[at] = answer.ok();
             }
             for at in indices.into_iter().filter(|&at| is_allocation(hooks[at].kind)) {
-                found.allocations[at] = Some(Allocated::by(&info, (code, start), &hooks[at], &mut found.types));
+                found.allocations[at] = Some(Allocated::by(info, (code, start), &hooks[at], &mut found.types));
             }
         }
         found

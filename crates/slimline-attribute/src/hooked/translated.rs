@@ -16,7 +16,6 @@ use super::{Allocated, Unit, code_of, compiled_in, is_allocation};
 use crate::module::Module;
 use crate::module::bias::Load;
 use crate::module::store::FileStore;
-use crate::typing::debug_info::DebugInfo;
 use crate::typing::infer::SiteType;
 use crate::typing::layout::TypeTable;
 
@@ -33,7 +32,6 @@ pub struct TranslatedCode<'a> {
 /// A file, and what is known of its code so far.
 struct CodeFile<'a> {
     module: Module<'a>,
-    info: Option<DebugInfo<'a>>,
     loads: Vec<Load>,
     /// As [`compiled_in`] has it.
     directory: String,
@@ -132,10 +130,9 @@ fn is_of_allocator(kind: SiteKind) -> bool {
 impl<'a> CodeFile<'a> {
     fn open(store: &'a FileStore<'a>, path: &str) -> Self {
         let module = Module::open(store, path);
-        let info = module.debug().map(|debug| DebugInfo::of(debug).with_virtual_tables(module.virtual_tables()));
         let directory = compiled_in(&module);
         let loads = module.image().map(|image| image.loads().collect()).unwrap_or_default();
-        Self { module, info, loads, directory, types: TypeTable::new(), functions: HashMap::new() }
+        Self { module, loads, directory, types: TypeTable::new(), functions: HashMap::new() }
     }
 
     /// The address of a byte of the file, as linked.
@@ -149,9 +146,8 @@ impl<'a> CodeFile<'a> {
     /// Finds what the instructions of the function around a hook access, unless that was done; of an allocation what is allocated.
     fn follow(&mut self, hook: &Hook<'_>) -> Option<Allocated> {
         let (start, end) = self.module.function_bounds(code_of(hook))?;
-        let info = self.info.as_ref()?;
-        let length = usize::try_from(end.0.saturating_sub(start.0)).unwrap_or(0);
-        let code = self.module.image().and_then(|image| image.bytes_from(start).get(..length)).unwrap_or(&[]);
+        let info = self.module.debug_info()?;
+        let code = self.module.code((start, end)).unwrap_or(&[]);
         if is_of_allocator(hook.kind) {
             return is_allocation(hook.kind).then(|| Allocated::by(info, (code, start), hook, &mut self.types));
         }

@@ -25,6 +25,7 @@ use rustc_hash::FxHashSet;
 use slimline_trace::address::Svma;
 
 use crate::tables::{self, Frame, SourcePosition, SymbolSource};
+use crate::typing::debug_info::DebugInfo;
 use debug::{Debug, DebugFile};
 pub use demangled::demangle;
 use image::Image;
@@ -43,6 +44,7 @@ pub struct Module<'a> {
     alternate: Option<Image<'a>>,
     store: &'a FileStore<'a>,
     debug: OnceCell<Option<Debug<'a>>>,
+    debug_info: OnceCell<Option<DebugInfo<'a>>>,
 }
 
 /// What a module has for others, by where it is.
@@ -120,6 +122,7 @@ impl<'a> Module<'a> {
             alternate,
             store,
             debug: OnceCell::new(),
+            debug_info: OnceCell::new(),
         }
     }
 
@@ -159,7 +162,7 @@ impl<'a> Module<'a> {
     }
 
     /// Where the virtual bases of its C++ classes lie.
-    pub fn virtual_tables(&self) -> VirtualTables<'a> {
+    fn virtual_tables(&self) -> VirtualTables<'a> {
         VirtualTables::of_module(Rc::clone(&self.parsed))
     }
 
@@ -208,6 +211,18 @@ impl<'a> Module<'a> {
                 Debug::read(self.store, path, holder, self.alternate.as_ref())
             })
             .as_ref()
+    }
+
+    /// What that says of types and variables; read once.
+    pub fn debug_info(&self) -> Option<&DebugInfo<'a>> {
+        let read = || Some(DebugInfo::of(self.debug()?).with_virtual_tables(self.virtual_tables()));
+        self.debug_info.get_or_init(read).as_ref()
+    }
+
+    /// What lies in the file at these addresses, as a function's code.
+    pub fn code(&self, (start, end): (Svma, Svma)) -> Option<&'a [u8]> {
+        let length = usize::try_from(end.0.checked_sub(start.0)?).ok()?;
+        self.image()?.bytes_from(start).get(..length)
     }
 
     /// First and last+1 address of the function that holds `svma`, by symbols, else by unwind information.

@@ -8,6 +8,7 @@ use slimline_trace::tables::{StackEnd, StackRow};
 use slimline_trace::wire::AGENT_FILE;
 
 use super::mappers::Mappers;
+use super::unlike::Call;
 use super::{ProcessId, ProcessView};
 use crate::code::hands_on::{Delivery, Found, HandedBack, Handing, Known, hands_on};
 use crate::code::no_return::NoReturn;
@@ -21,7 +22,11 @@ pub(super) struct CallPath {
     pub(super) own: Vec<u32>,
     /// Whether unwinding ended before the outermost frame.
     pub(super) is_cut: bool,
-    calls: Vec<Rc<[CallFrame]>>,
+    /// All calls whose code is in a file, innermost first.
+    pub(super) calls: Rc<[Call]>,
+    /// Those of them that end in the innermost frame that is the program's own.
+    pub(super) inner: Rc<[Call]>,
+    frames: Vec<Rc<[CallFrame]>>,
     /// Which of all frames `own` are.
     kept: Vec<usize>,
     /// Which of all frames are the program's own, those of a recursion too.
@@ -58,7 +63,7 @@ impl CallPath {
     }
 
     fn at<'p>(&'p self, indices: &'p [usize]) -> impl Iterator<Item = &'p CallFrame> {
-        let all: Vec<&CallFrame> = self.calls.iter().flat_map(|frames| frames.iter()).collect();
+        let all: Vec<&CallFrame> = self.frames.iter().flat_map(|frames| frames.iter()).collect();
         indices.iter().map(move |&index| all[index])
     }
 }
@@ -68,12 +73,21 @@ struct CallFrame {
     frame: Frame,
     /// Where the call returns to, in its process.
     return_address: Avma,
+    /// Number of the module.
+    module: Option<usize>,
     /// Link-time address in the call.
     call: Svma,
     /// Number among all frames; those without position also tell their address apart.
     number: u32,
     /// What the rules say of it.
     verdict: Verdict,
+}
+
+impl CallFrame {
+    /// The call, where it is in a file.
+    fn in_file(&self) -> Option<Call> {
+        Some((self.module?, Svma(self.call.0.wrapping_add(1))))
+    }
 }
 
 /// Frames that were met, with what was found out about them.
@@ -115,14 +129,14 @@ impl CallPaths {
         time_ns: u64,
     ) -> CallPath {
         let stacks = view.process.tables.stacks;
-        let calls: Vec<Rc<[CallFrame]>> =
+        let by_call: Vec<Rc<[CallFrame]>> =
             stacks.frames(stack).iter().map(|&address| self.call_frames(view, address, time_ns)).collect();
-        let mut own = self.own(view, &calls, time_ns);
+        let mut own = self.own(view, &by_call, time_ns);
         if !own.contains(&true) {
             // A library's own memory: the whole path tells.
             own.fill(true);
         }
-        let all: Vec<&CallFrame> = calls.iter().flat_map(|frames| frames.iter()).collect();
+        let all: Vec<&CallFrame> = by_call.iter().flat_map(|frames| frames.iter()).collect();
         let frames: Vec<&Frame> = all.iter().map(|call| &call.frame).collect();
         let mut kept = own_frames(&frames, |index| own[index]);
         // How deep a recursion was when it allocated makes no other data structure: each function counts once.
@@ -134,8 +148,19 @@ impl CallPaths {
             kept.truncate(1);
         }
         let shown = (0..own.len()).filter(|&index| own[index]).collect();
-        let own = kept.iter().map(|&index| all[index].number).collect();
-        CallPath { own, is_cut: stacks.end(stack) != StackEnd::Outermost, calls, kept, shown }
+        let is_within = kept.first().map(|&index| all[index].return_address);
+        let ends = by_call.iter().position(|frames| frames.first().map(|call| call.return_address) == is_within);
+        let calls =
+            |by_call: &[Rc<[CallFrame]>]| by_call.iter().filter_map(|frames| frames.first()?.in_file()).collect();
+        CallPath {
+            own: kept.iter().map(|&index| all[index].number).collect(),
+            is_cut: stacks.end(stack) != StackEnd::Outermost,
+            calls: calls(&by_call),
+            inner: calls(&by_call[..ends.map_or(by_call.len(), |last| last + 1)]),
+            frames: by_call,
+            kept,
+            shown,
+        }
     }
 
     /// All frames of a call path, inlined ones too, innermost first.
@@ -207,6 +232,7 @@ impl CallPaths {
         let call = Avma(return_address.0.wrapping_sub(1));
         let loaded = view.process.space.module_at(call, time_ns);
         let svma = loaded.map_or(Svma(call.0), |loaded| loaded.svma(call));
+        let module = loaded.map(|loaded| loaded.module);
         let frames = match loaded {
             // Around a hooked function: nobody has it in his source.
             Some(loaded) if view.modules.get(loaded.module).file_name() == AGENT_FILE => Vec::new(),
@@ -223,7 +249,7 @@ impl CallPaths {
             .map(|frame| {
                 let source = frame.position.as_ref().map(|position| position.file.as_str());
                 let verdict = self.rules.judge(&frame.function, &frame.module, source);
-                CallFrame { number: self.number(&frame, svma), frame, return_address, call: svma, verdict }
+                CallFrame { number: self.number(&frame, svma), frame, return_address, module, call: svma, verdict }
             })
             .collect();
         self.call_frames.insert((view.id, return_address.0), Rc::clone(&found));

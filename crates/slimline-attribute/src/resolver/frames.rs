@@ -17,7 +17,6 @@ use rustc_hash::FxHashMap;
 use slimline_trace::access::SiteId;
 use slimline_trace::address::{Avma, Svma};
 
-use super::debug_infos::{DebugInfos, code};
 use super::{ProcessId, ProcessView};
 use crate::typing::frame::FrameLayout;
 
@@ -74,10 +73,9 @@ pub(super) struct Frames {
 
 impl Frames {
     /// The functions that a thread was in, innermost first, as far as their frames are known.
-    pub(super) fn walk<'a>(
+    pub(super) fn walk(
         &mut self,
-        view: ProcessView<'_, 'a>,
-        infos: &mut DebugInfos<'a>,
+        view: ProcessView<'_, '_>,
         (sampled_ip, stack_pointer): (Avma, Avma),
         callers: &[Avma],
         time_ns: u64,
@@ -88,7 +86,7 @@ impl Frames {
         for address in [sampled_ip].into_iter().chain(calls) {
             let above = self.above.get(&(view.id, address.0)).cloned();
             let above = above.unwrap_or_else(|| {
-                let above = self.above_stack_pointer(view, infos, address, time_ns);
+                let above = self.above_stack_pointer(view, address, time_ns);
                 self.above.insert((view.id, address.0), above.clone());
                 above
             });
@@ -99,26 +97,20 @@ impl Frames {
         activations
     }
 
-    fn above_stack_pointer<'a>(
-        &mut self,
-        view: ProcessView<'_, 'a>,
-        infos: &mut DebugInfos<'a>,
-        address: Avma,
-        time_ns: u64,
-    ) -> Option<(i64, Code)> {
+    fn above_stack_pointer(&mut self, view: ProcessView<'_, '_>, address: Avma, time_ns: u64) -> Option<(i64, Code)> {
         let loaded = view.process.space.module_at(address, time_ns)?;
-        let code = self.code(view, infos, loaded.module, loaded.svma(address));
+        let code = self.code(view, loaded.module, loaded.svma(address));
         let unwound = || view.modules.get(loaded.module).image()?.frame_above_stack_pointer(code.svma);
         let by_code = || Some(code.function.as_ref()?.1.depth_at(code.svma)?.wrapping_neg());
         let above = unwound().or_else(by_code)?;
         Some((above, code))
     }
 
-    fn code<'a>(&mut self, view: ProcessView<'_, 'a>, infos: &mut DebugInfos<'a>, number: usize, svma: Svma) -> Code {
+    fn code(&mut self, view: ProcessView<'_, '_>, number: usize, svma: Svma) -> Code {
         let module = view.modules.get(number);
         let function = module.function_bounds(svma).and_then(|(start, end)| {
             let layout = self.layouts.entry((number, start)).or_insert_with(|| {
-                let layout = infos.open(number, module)?.frame_layout(code(module, start, end)?, start)?;
+                let layout = module.debug_info()?.frame_layout(module.code((start, end))?, start)?;
                 Some(Rc::new(layout))
             });
             Some((start, Rc::clone(layout.as_ref()?)))
@@ -128,10 +120,9 @@ impl Frames {
 
     /// What an instruction accesses at an address of a stack; `at` is its place in the code, `walked` what the thread was
     /// in when it was sampled last.
-    pub(super) fn find<'a>(
+    pub(super) fn find(
         &mut self,
-        view: ProcessView<'_, 'a>,
-        infos: &mut DebugInfos<'a>,
+        view: ProcessView<'_, '_>,
         (site, at): (SiteId, Option<(usize, Svma)>),
         address: u64,
         walked: (u64, &[Activation]),
@@ -139,7 +130,7 @@ impl Frames {
         let operand = match self.operands.get(&site) {
             Some(known) => known.clone(),
             None => {
-                let code = at.map(|(number, svma)| self.code(view, infos, number, svma));
+                let code = at.map(|(number, svma)| self.code(view, number, svma));
                 let operand = code.and_then(|code| Some((code.function.as_ref()?.1.operand_at(code.svma)?, code)));
                 self.operands.insert(site, operand.clone());
                 operand

@@ -8,7 +8,6 @@
 //! ```
 
 mod call_paths;
-mod debug_infos;
 mod frames;
 mod groups;
 mod inferred;
@@ -18,6 +17,7 @@ mod path_tree;
 mod sampled_paths;
 mod sites;
 mod typed;
+mod unlike;
 mod unresolved;
 
 use std::collections::BTreeSet;
@@ -40,11 +40,10 @@ use crate::module::Module;
 use crate::module::image::Image;
 use crate::module::store::FileStore;
 use crate::tables::{Tables, Thread};
-use debug_infos::DebugInfos;
 use frames::{Activation, Frames, OnStack};
 use groups::Groups;
 use sampled_paths::SampledPaths;
-use sites::{Sites, Tally};
+use sites::Sites;
 use typed::Uses;
 pub use unresolved::{Reason, Unresolved};
 
@@ -124,7 +123,6 @@ pub struct Resolver<'a> {
     processes: Vec<ProcessState<'a>>,
     sites: Sites,
     groups: Groups,
-    infos: DebugInfos<'a>,
     frames: Frames,
     threads: Vec<Thread>,
     windows: u32,
@@ -215,7 +213,6 @@ impl<'a> Resolver<'a> {
             processes: Vec::new(),
             sites: Sites::new(rules.clone()),
             groups: Groups::new(rules),
-            infos: DebugInfos::default(),
             frames: Frames::default(),
             threads: Vec::new(),
             windows: 0,
@@ -430,12 +427,12 @@ impl<'a> Resolver<'a> {
         if cursor.walked.as_ref().is_none_or(|(of, _)| *of != row) {
             let callers = samples.stack[row].map_or(&[][..], |stack| view.process.tables.stacks.frames(stack));
             let from = (samples.sampled_ip[row], stack_pointer);
-            let walk = self.frames.walk(view, &mut self.infos, from, callers, samples.time_ns[row]);
+            let walk = self.frames.walk(view, from, callers, samples.time_ns[row]);
             cursor.walked = Some((row, walk));
         }
         let walked = cursor.walked.as_ref().map_or(&[][..], |(_, walked)| walked);
         let at = (site, self.sites.code(site));
-        let found = self.frames.find(view, &mut self.infos, at, address.0, (stack_pointer.0, walked));
+        let found = self.frames.find(view, at, address.0, (stack_pointer.0, walked));
         let is_go = || at.1.and_then(|(module, _)| self.modules.get(module).image()).is_some_and(Image::is_go);
         if matches!(found, OnStack::Unknown)
             && is_go()
@@ -470,8 +467,7 @@ impl<'a> Resolver<'a> {
 
     /// The tables of all that was resolved.
     pub fn finish(mut self) -> Resolution {
-        let types =
-            typed::fill(&self.modules, self.infos, &self.processes, &mut self.sites, &mut self.groups, &self.uses);
+        let types = typed::fill(&self.modules, &mut self.sites, &mut self.groups, &self.uses);
         let unresolved = unresolved::collect(&self.sites, &self.groups, &self.modules);
         let mut tables = Tables::new();
         tables.inferred = inferred::inferred(&self.groups, &self.sites, &self.uses, &types);

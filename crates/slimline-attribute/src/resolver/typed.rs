@@ -7,18 +7,16 @@ use std::collections::BTreeMap;
 
 use rustc_hash::FxHashMap;
 use slimline_trace::access::{GroupId, SiteId};
-use slimline_trace::address::{Avma, Svma};
+use slimline_trace::address::Svma;
 
-use super::debug_infos::{DebugInfos, code};
 use super::groups::{Groups, Origin};
 use super::naming::{Candidates, Reached};
-use super::sites::Sites;
-use super::{ProcessState, Tally};
+use super::sites::{Sites, Tally};
+use super::unlike::allocated;
 use crate::data::address_space::Modules;
 use crate::data::wrappers::WrapperRules;
 use crate::tables::{Element, Group, Site, Type};
 use crate::typing::element::{Vote, element};
-use crate::typing::heap::{Allocation, AllocationFrame, allocation};
 use crate::typing::layout::TypeTable;
 
 /// What one site did to one group: a vote for the group's element type.
@@ -36,22 +34,14 @@ pub(super) type Uses = FxHashMap<(GroupId, SiteId), Use>;
 
 struct Typing<'m, 'a> {
     modules: &'m Modules<'a>,
-    infos: DebugInfos<'a>,
     table: TypeTable,
     rules: WrapperRules,
 }
 
 /// Fills in the types of `sites` and `groups` and returns the rows that they name.
-pub(super) fn fill<'a>(
-    modules: &Modules<'a>,
-    infos: DebugInfos<'a>,
-    processes: &[ProcessState<'_>],
-    sites: &mut Sites,
-    groups: &mut Groups,
-    uses: &Uses,
-) -> Vec<Type> {
+pub(super) fn fill(modules: &Modules<'_>, sites: &mut Sites, groups: &mut Groups, uses: &Uses) -> Vec<Type> {
     let rules = groups.rules().clone();
-    let mut typing = Typing { modules, infos, table: TypeTable::new(), rules };
+    let mut typing = Typing { modules, table: TypeTable::new(), rules };
     typing.sites(sites);
     let mut votes: BTreeMap<GroupId, Vec<Vote>> = BTreeMap::new();
     let mut reached: BTreeMap<GroupId, Reached> = BTreeMap::new();
@@ -65,12 +55,12 @@ pub(super) fn fill<'a>(
     for (id, origin) in groups.origins() {
         let cast = votes.remove(&id).unwrap_or_default();
         let reached = reached.remove(&id).unwrap_or_default();
-        typing.group(groups.row_mut(id), &origin, processes, cast, &reached);
+        typing.group(groups.row_mut(id), &origin, cast, &reached);
     }
     typing.table.into_rows()
 }
 
-impl<'a> Typing<'_, 'a> {
+impl Typing<'_, '_> {
     fn sites(&mut self, sites: &mut Sites) {
         let mut functions: BTreeMap<(usize, Svma, Svma), Vec<SiteId>> = BTreeMap::new();
         for (id, module, row) in sites.in_modules() {
@@ -80,8 +70,7 @@ impl<'a> Typing<'_, 'a> {
         }
         for ((number, start, end), ids) in functions {
             let module = self.modules.get(number);
-            let Some(info) = self.infos.open(number, module) else { continue };
-            let Some(code) = code(module, start, end) else { continue };
+            let Some((info, code)) = module.debug_info().zip(module.code((start, end))) else { continue };
             let places: Vec<Svma> = ids.iter().map(|&id| sites.row(id).svma).collect();
             for (id, found) in ids.into_iter().zip(info.infer(code, start, &places, &mut self.table)) {
                 let row: &mut Site = sites.row_mut(id);
@@ -96,22 +85,14 @@ impl<'a> Typing<'_, 'a> {
         }
     }
 
-    fn group(
-        &mut self,
-        row: &mut Group,
-        origin: &Origin,
-        processes: &[ProcessState<'_>],
-        mut votes: Vec<Vote>,
-        reached: &Reached,
-    ) {
+    fn group(&mut self, row: &mut Group, origin: &Origin, mut votes: Vec<Vote>, reached: &Reached) {
         // The map that the votes come from has no order.
         votes.sort_by_key(|vote| (vote.accessed.type_id, vote.accessed.offset, vote.offset, vote.weight));
         let room = row.bytes.checked_div(row.objects).unwrap_or(u64::MAX);
         match *origin {
             Origin::Static(number, svma) | Origin::ThreadLocal(number, svma) => {
-                let module = self.modules.get(number);
                 let table = &mut self.table;
-                let variable = self.infos.open(number, module).and_then(|info| match origin {
+                let variable = self.modules.get(number).debug_info().and_then(|info| match origin {
                     Origin::ThreadLocal(..) => info.thread_local_at(svma, table),
                     _ => info.static_at(svma, table),
                 });
@@ -120,15 +101,14 @@ impl<'a> Typing<'_, 'a> {
                 row.element = element(self.table.rows(), declared, &votes, room);
             }
             Origin::Local(number, ref layout, local) => {
-                let info = self.infos.opened(number);
+                let info = self.modules.get(number).debug_info();
                 let found = info.and_then(|info| info.local_element(&layout.locals()[local], &mut self.table));
                 let (declared, declared_at) = found.unzip();
                 row.declared_at = declared_at.flatten();
                 row.element = element(self.table.rows(), declared, &votes, room);
             }
-            Origin::Path(process, stack, time_ns) | Origin::File(process, stack, time_ns) => {
-                let process = &processes[process.0];
-                let found = self.allocation(process, process.tables.stacks.frames(stack), time_ns, row.object_bytes);
+            Origin::Path(ref calls) | Origin::File(ref calls) => {
+                let found = allocated(self.modules, calls, row.object_bytes, &mut self.table);
                 row.element = element(self.table.rows(), found.element, &votes, room);
                 let types = self.table.rows();
                 let named = |element: Element| (element, types[element.type_id.index()].name.as_str());
@@ -145,30 +125,5 @@ impl<'a> Typing<'_, 'a> {
                 }
             }
         }
-    }
-
-    fn allocation(&mut self, process: &ProcessState<'_>, stack: &[Avma], time_ns: u64, bytes: u64) -> Allocation {
-        let mut places = Vec::with_capacity(stack.len());
-        for &return_address in stack {
-            let call = Avma(return_address.0.wrapping_sub(1));
-            let Some(loaded) = process.space.module_at(call, time_ns) else { continue };
-            let module = self.modules.get(loaded.module);
-            self.infos.open(loaded.module, module);
-            if let Some((start, end)) = module.function_bounds(loaded.svma(call))
-                && let Some(code) = code(module, start, end)
-            {
-                places.push((loaded.module, code, start, loaded.svma(return_address)));
-            }
-        }
-        let frames: Vec<AllocationFrame<'_, '_>> = places
-            .iter()
-            .map(|&(module, code, begin, return_address)| AllocationFrame {
-                info: self.infos.opened(module),
-                code,
-                begin,
-                return_address,
-            })
-            .collect();
-        allocation(&frames, bytes, &mut self.table)
     }
 }

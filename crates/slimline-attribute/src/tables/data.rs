@@ -1,5 +1,7 @@
 //! Data: groups of objects and the types that they are made of.
 
+use std::iter::Sum;
+
 use super::{Frame, SourcePosition, TypeId};
 use crate::resolver::Reason;
 
@@ -42,6 +44,25 @@ impl GroupKind {
     }
 }
 
+/// How much there is of a data structure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Amount {
+    /// Objects.
+    pub objects: u64,
+    /// Their size altogether, in bytes.
+    pub bytes: u64,
+}
+
+impl Sum for Amount {
+    fn sum<I: Iterator<Item = Self>>(amounts: I) -> Self {
+        let add = |sum: Self, one: Self| Self {
+            objects: sum.objects.saturating_add(one.objects),
+            bytes: sum.bytes.saturating_add(one.bytes),
+        };
+        amounts.fold(Self { objects: 0, bytes: 0 }, add)
+    }
+}
+
 /// A data structure as a person would name it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Group {
@@ -62,8 +83,8 @@ pub struct Group {
     pub objects: u64,
     /// Their size altogether, in bytes.
     pub bytes: u64,
-    /// Most of these bytes that were alive at one time, where all blocks are large, or enough of the others were counted.
-    pub alive_bytes: Option<u64>,
+    /// Most of these that were alive at one time, where all blocks are large, or enough of the others were counted.
+    pub alive: Option<Amount>,
     /// Whether `objects` and `bytes` are estimates, from a part of the blocks.
     pub estimated: bool,
     /// Size of each of them, where all have the same; 0 otherwise.
@@ -86,12 +107,17 @@ impl Group {
             element: None,
             objects: 0,
             bytes: 0,
-            alive_bytes: None,
+            alive: None,
             object_bytes: 0,
             partly_followed: false,
             nameless: None,
             estimated: false,
         }
+    }
+
+    /// How much there was of it at one time, where that is known; else all that was touched.
+    pub fn at_one_time(&self) -> Amount {
+        self.alive.unwrap_or(Amount { objects: self.objects, bytes: self.bytes })
     }
 
     /// Whether `objects` and `bytes` are about all that there are, where `samples` were taken in them: with more objects

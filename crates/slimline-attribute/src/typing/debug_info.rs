@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use gimli::{AttributeValue, DwAt, DwTag, Section as _, UnitOffset, UnitType, constants as dw};
 
-use super::layout::Subject;
+use super::layout::{Subject, TableNumber};
 use super::shape::{Fields, Shape};
 use super::statics::Statics;
 use super::unit_index::UnitIndex;
@@ -55,8 +55,6 @@ struct UnitSlot<'a> {
 }
 
 /// The debug information of one module, read unit by unit as questions need it.
-///
-/// One `DebugInfo` is to be used with one [`TypeTable`](super::layout::TypeTable): it remembers the rows it made there.
 pub struct DebugInfo<'a> {
     dwarf: Arc<Dwarf<'a>>,
     split: Vec<Arc<Dwarf<'a>>>,
@@ -67,8 +65,8 @@ pub struct DebugInfo<'a> {
     pub(super) statics: OnceCell<Statics>,
     pub(super) shapes: RefCell<HashMap<Die, Shape>>,
     pub(super) fields: RefCell<HashMap<Die, Rc<Fields>>>,
-    /// `None` of those that have none, or not yet.
-    pub(super) rows: RefCell<HashMap<Subject, Option<TypeId>>>,
+    /// Rows that it made in tables; `None` of those that have none, or not yet.
+    pub(super) rows: RefCell<HashMap<(TableNumber, Subject), Option<TypeId>>>,
     /// Where virtual bases lie; none where nobody has said.
     pub(super) virtual_tables: VirtualTables<'a>,
     /// Units whose content is in a `.dwo` file that is not there.

@@ -1,6 +1,7 @@
 //! Types as rows of the tables, each layout once.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use gimli::{AttributeValue, constants as dw};
 use slimline_trace::stream::record::ValueKind;
@@ -15,17 +16,29 @@ pub(crate) const ANONYMOUS: &str = "{…}";
 /// The rows of [`Tables::types`](crate::tables::Tables::types) while they are collected, from all modules.
 ///
 /// A type that several units or modules define alike (same name, language, size and members) is one row.
-#[derive(Default)]
 pub struct TypeTable {
+    number: TableNumber,
     rows: Vec<Type>,
     by_name: HashMap<String, Vec<TypeId>>,
     values: HashMap<TypeId, ValueKind>,
 }
 
+/// Tells tables from each other: what made rows remembers in which.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) struct TableNumber(u32);
+
+impl Default for TypeTable {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl TypeTable {
     /// An empty table.
     pub fn new() -> Self {
-        Self::default()
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let number = TableNumber(NEXT.fetch_add(1, Ordering::Relaxed));
+        Self { number, rows: Vec::new(), by_name: HashMap::new(), values: HashMap::new() }
     }
 
     /// The rows so far, by [`TypeId`].
@@ -103,14 +116,15 @@ impl<'a> DebugInfo<'a> {
 
     fn row_of(&self, subject: Subject, table: &mut TypeTable, depth: u32) -> Option<TypeId> {
         let Subject { die, is_base } = subject;
-        if let Some(&known) = self.rows.borrow().get(&subject) {
+        let key = (table.number, subject);
+        if let Some(&known) = self.rows.borrow().get(&key) {
             return known;
         }
         if depth > MAX_NESTING {
             return None;
         }
         // A damaged structure that holds itself has no row as long as it is made.
-        self.rows.borrow_mut().insert(subject, None);
+        self.rows.borrow_mut().insert(key, None);
         let shape = self.shape(die)?;
         let mut row = Type {
             name: String::new(),
@@ -164,7 +178,7 @@ impl<'a> DebugInfo<'a> {
             _ => None,
         };
         value.into_iter().for_each(|value| table.set_value(id, value));
-        self.rows.borrow_mut().insert(subject, Some(id));
+        self.rows.borrow_mut().insert(key, Some(id));
         Some(id)
     }
 

@@ -138,6 +138,12 @@ pub(crate) fn code_at(module: &Module<'_>, function: &str, line: u32) -> u64 {
 
 /// Run-time return address of the first call of `function` whose innermost position is on `line`.
 pub(crate) fn after_call(module: &Module<'_>, function: &str, line: u32) -> Avma {
+    let first = after_calls(module, function, line).first().copied();
+    first.unwrap_or_else(|| panic!("{function} makes no call on line {line}"))
+}
+
+/// The same of all its calls there.
+pub(crate) fn after_calls(module: &Module<'_>, function: &str, line: u32) -> Vec<Avma> {
     let start = Svma(code_at(module, function, line) - BIAS);
     let (begin, end) = module.function_bounds(start).expect("has a symbol");
     let code = &module.image().expect("an ELF file").bytes_from(begin)[..(end.0 - begin.0) as usize];
@@ -146,6 +152,5 @@ pub(crate) fn after_call(module: &Module<'_>, function: &str, line: u32) -> Avma
         let frames = module.frames(Svma(instruction.ip()));
         instruction.flow_control() == FlowControl::Call && frames[0].position.as_ref().is_some_and(|at| at.line == line)
     };
-    let call = decoder.into_iter().find(is_it).unwrap_or_else(|| panic!("{function} makes no call on line {line}"));
-    Avma(call.next_ip() + BIAS)
+    decoder.into_iter().filter(is_it).map(|call| Avma(call.next_ip() + BIAS)).collect()
 }

@@ -13,6 +13,7 @@ use crate::view;
 /// `loop_rows` gives the view's row of each of the findings' loops; `whole` is what hardware tells of the session.
 pub(super) fn view(found: &GroupFindings, tables: &Tables, loop_rows: &[usize], whole: &Service) -> view::Group {
     let group = tables.group(found.group);
+    let amount = group.at_one_time();
     let structure = found.structure.as_ref();
     // A type of another size than the element's is not the element's type.
     let element = group.element.filter(|element| structure.is_none_or(|found| found.element_bytes == element.bytes));
@@ -26,8 +27,8 @@ pub(super) fn view(found: &GroupFindings, tables: &Tables, loop_rows: &[usize], 
         samples: found.share.samples,
         loads: found.loads,
         stores: found.stores,
-        blocks: group.objects,
-        bytes: group.bytes,
+        blocks: amount.objects,
+        bytes: amount.bytes,
         blocks_estimated: group.estimated,
         blocks_at_least: !group.is_seen_whole(found.share.samples),
         allocated_at: group.allocated_at.as_ref().map(|frame| place(frame, group)),

@@ -23,8 +23,7 @@ pub struct Group {
     pub loads: u64,
     /// Stores seen in bursts.
     pub stores: u64,
-    /// Objects that samples and bursts touched; where `blocks_estimated`, most of them that were alive at one time
-    /// if these are more.
+    /// The most objects that were alive at one time, where that is known; else all that samples and bursts touched.
     pub blocks: u64,
     /// Their size.
     pub bytes: u64,

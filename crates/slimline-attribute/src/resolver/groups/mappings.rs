@@ -67,7 +67,7 @@ impl Groups {
             let found = self.paths.find(view, stack, self.rows[group.index()].kind, born_ns);
             let row = &mut self.rows[group.index()];
             (row.allocated_at, row.stack) = (found.allocated_at(), found.stack());
-            self.origins[group.index()] = Some(Origin::File(view.id, stack, born_ns));
+            self.origins[group.index()] = Some(Origin::File(found.calls));
         }
         group
     }

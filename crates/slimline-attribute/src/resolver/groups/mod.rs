@@ -14,11 +14,12 @@ use slimline_trace::tables::{Block, RangeOrigin, StackRow};
 use super::call_paths::CallPaths;
 use super::path_tree::PathTree;
 use super::sites::Tally;
+use super::unlike::{Call, Unlike};
 use super::{Memory, Place, ProcessId, ProcessView, Reason};
 use crate::data::address_space::{Found, MappingName};
 use crate::data::timed::Extent;
 use crate::data::wrappers::WrapperRules;
-use crate::tables::{Group, GroupKind, Tables};
+use crate::tables::{Amount, Group, GroupKind, Tables};
 use crate::typing::frame::FrameLayout;
 use alive::{Alive, LEAST_COUNTED, most_alive};
 
@@ -77,10 +78,10 @@ pub(super) enum Origin {
     ThreadLocal(usize, Svma),
     /// The variable of a module in a frame, by number.
     Local(usize, Rc<FrameLayout>, usize),
-    /// The call path that allocated it, at that time.
-    Path(ProcessId, StackRow, u64),
+    /// The call path that allocated it.
+    Path(Rc<[Call]>),
     /// The call path that mapped a file, which has a name of its own.
-    File(ProcessId, StackRow, u64),
+    File(Rc<[Call]>),
 }
 
 pub(super) struct Groups {
@@ -98,6 +99,7 @@ pub(super) struct Groups {
     /// Mappings that the program made, likewise; and those that are shared.
     mapped: PathTree,
     shared: PathTree,
+    unlike: Unlike,
     by_stack: FxHashMap<(ProcessId, Option<StackRow>, GroupKind), GroupId>,
     objects: FxHashMap<ObjectKey, ObjectId>,
     /// Of groups with allocation call paths that were counted.
@@ -128,6 +130,7 @@ impl Groups {
             heap: PathTree::default(),
             mapped: PathTree::default(),
             shared: PathTree::default(),
+            unlike: Unlike::default(),
             by_stack: FxHashMap::default(),
             objects: FxHashMap::default(),
             alive: FxHashMap::default(),
@@ -223,7 +226,8 @@ impl Groups {
         *known.entry(stack).or_insert_with(|| {
             self.by_stack.get(&(view.id, Some(stack), GroupKind::Heap)).copied().or_else(|| {
                 let path = self.paths.find(view, stack, GroupKind::Heap, 0);
-                self.heap.find(&path.own, path.is_cut)
+                let first = self.heap.find(&path.own, path.is_cut)?;
+                self.unlike.find(view.modules, first, &path.inner)
             })
         })
     }
@@ -244,7 +248,7 @@ impl Groups {
             }
             let are_all_large = alive.counted == 0 && row.objects <= lives.len() as u64;
             if alive.counted >= LEAST_COUNTED || are_all_large {
-                row.alive_bytes = Some(bytes.min(row.bytes));
+                row.alive = Some(Amount { objects: blocks.min(row.objects), bytes: bytes.min(row.bytes) });
             }
         }
         self.rows
@@ -390,11 +394,7 @@ impl Groups {
             return group;
         }
         let group = match stack {
-            Some(stack) => {
-                let group = self.of_path(view, stack, kind, time_ns);
-                self.origins[group.index()].get_or_insert(Origin::Path(view.id, stack, time_ns));
-                group
-            }
+            Some(stack) => self.of_path(view, stack, kind, time_ns),
             None => {
                 let group = self.group(GroupKey::HeapUnknown, || row_of("heap, call path unknown", GroupKind::Heap));
                 self.lacks(group, Reason::NoCallPath, None);
@@ -407,17 +407,21 @@ impl Groups {
 
     fn of_path(&mut self, view: ProcessView<'_, '_>, stack: StackRow, kind: GroupKind, time_ns: u64) -> GroupId {
         let path = self.paths.find(view, stack, kind, time_ns);
-        let known = self.tree(kind).find(&path.own, path.is_cut);
+        let first = self.tree(kind).find(&path.own, path.is_cut);
+        let known = first.and_then(|first| self.unlike.find(view.modules, first, &path.inner));
         let group = known.unwrap_or_else(|| {
-            self.push(Group {
+            let group = self.push(Group {
                 name: path.name(),
                 kind,
                 allocated_at: path.allocated_at(),
                 stack: path.stack(),
                 ..Group::unattributed()
-            })
+            });
+            self.unlike.insert(first.unwrap_or(group), group, &path.inner);
+            self.origins[group.index()] = Some(Origin::Path(Rc::clone(&path.calls)));
+            group
         });
-        self.tree(kind).insert(&path.own, group, path.is_cut && known.is_none());
+        self.tree(kind).insert(&path.own, first.unwrap_or(group), path.is_cut && first.is_none());
         group
     }
 
