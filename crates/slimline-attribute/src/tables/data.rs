@@ -45,7 +45,7 @@ impl GroupKind {
 }
 
 /// How much there is of a data structure.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Amount {
     /// Objects.
     pub objects: u64,
@@ -59,7 +59,7 @@ impl Sum for Amount {
             objects: sum.objects.saturating_add(one.objects),
             bytes: sum.bytes.saturating_add(one.bytes),
         };
-        amounts.fold(Self { objects: 0, bytes: 0 }, add)
+        amounts.fold(Self::default(), add)
     }
 }
 
@@ -83,7 +83,7 @@ pub struct Group {
     pub objects: u64,
     /// Their size altogether, in bytes.
     pub bytes: u64,
-    /// Most of these that were alive at one time, where all blocks are large, or enough of the others were counted.
+    /// The most that was alive at one time, touched or not, where that is known: all blocks were counted, or enough of them.
     pub alive: Option<Amount>,
     /// Whether `objects` and `bytes` are estimates, from a part of the blocks.
     pub estimated: bool,
@@ -120,12 +120,12 @@ impl Group {
         self.alive.unwrap_or(Amount { objects: self.objects, bytes: self.bytes })
     }
 
-    /// Whether `objects` and `bytes` are about all that there are, where `samples` were taken in them: with more objects
+    /// Whether [`Self::at_one_time`] is about all that there is, where `samples` were taken in them: with more objects
     /// than samples most were touched once, and how many never is not known. Of stacks and variables the mappings and
     /// symbols tell.
     pub fn is_seen_whole(&self, samples: u64) -> bool {
         let may_be_many = self.kind == GroupKind::Heap || self.kind.is_mapped();
-        self.estimated || !may_be_many || !self.partly_followed && self.objects <= samples
+        self.estimated || self.alive.is_some() || !may_be_many || !self.partly_followed && self.objects <= samples
     }
 }
 

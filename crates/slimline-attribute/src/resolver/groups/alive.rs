@@ -1,5 +1,7 @@
 //! How much of a group was alive at one time.
 
+use crate::tables::Amount;
+
 /// Most blocks and bytes of a group that were alive at one time: of each of its call paths, so at most that.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Alive {
@@ -8,11 +10,26 @@ pub(super) struct Alive {
     pub(super) bytes: u64,
 }
 
+impl Alive {
+    /// Most of a group that was alive at one time, of which `touched` objects were touched and `large` blocks are known, of which that is
+    /// `most_large`; `None` where too little is known. Small blocks, of which a part is counted, are left out where too few were, hardly any
+    /// bytes are theirs, and none was touched.
+    pub(super) fn with(&self, touched: u64, large: u64, most_large: Amount) -> Option<Amount> {
+        if self.counted >= LEAST_COUNTED {
+            let small = Amount { objects: self.blocks, bytes: self.bytes };
+            return Some([small, most_large].into_iter().sum());
+        }
+        (touched <= large && self.bytes <= most_large.bytes / HARDLY).then_some(most_large)
+    }
+}
+
 /// With fewer blocks counted the objects that were touched tell more: 16 are off by a quarter.
 pub(super) const LEAST_COUNTED: u64 = 16;
+/// Part of what is known beside which an estimate may be off by as much as it is.
+const HARDLY: u64 = 16;
 
 /// Most blocks that were alive at one time, and most bytes; of each (when it began, when it ended, bytes).
-pub(super) fn most_alive(lives: &[(u64, u64, u64)]) -> (u64, u64) {
+pub(super) fn most_alive(lives: &[(u64, u64, u64)]) -> Amount {
     let began = lives.iter().map(|&(began_ns, _, bytes)| (began_ns, true, bytes));
     // Even the shortest life is one.
     let ended =
@@ -20,14 +37,14 @@ pub(super) fn most_alive(lives: &[(u64, u64, u64)]) -> (u64, u64) {
     let mut events: Vec<(u64, bool, u64)> = began.chain(ended).collect();
     // At one moment, ends come first.
     events.sort_unstable();
-    let (mut blocks, mut bytes, mut most) = (0, 0_u64, (0, 0));
+    let (mut now, mut most) = (Amount::default(), Amount::default());
     for (_, is_begin, size) in events {
         if is_begin {
-            (blocks, bytes) = (blocks + 1, bytes.saturating_add(size));
+            now = Amount { objects: now.objects + 1, bytes: now.bytes.saturating_add(size) };
         } else {
-            (blocks, bytes) = (blocks - 1, bytes.saturating_sub(size));
+            now = Amount { objects: now.objects - 1, bytes: now.bytes.saturating_sub(size) };
         }
-        most = (blocks.max(most.0), bytes.max(most.1));
+        most = Amount { objects: now.objects.max(most.objects), bytes: now.bytes.max(most.bytes) };
     }
     most
 }
@@ -38,6 +55,10 @@ mod tests {
 
     #[test]
     fn most_alive_is_counted_at_one_time() {
+        let most_alive = |lives: &[_]| {
+            let Amount { objects, bytes } = super::most_alive(lives);
+            (objects, bytes)
+        };
         assert_eq!(most_alive(&[]), (0, 0));
         // A vector that grows: the old block is freed when the new one is there. A thousand times over.
         let grows = |turn: u64| [(turn * 100, turn * 100 + 20, 1 << 20), (turn * 100 + 10, turn * 100 + 90, 2 << 20)];
@@ -45,5 +66,19 @@ mod tests {
         // Freed and allocated at the same moment; most blocks at one time, most bytes at another; one never freed.
         assert_eq!(most_alive(&[(0, 10, 5), (10, 20, 5), (30, 40, 1), (30, u64::MAX, 1)]), (2, 5));
         assert_eq!(most_alive(&[(7, 7, 3)]), (1, 3));
+    }
+
+    #[test]
+    fn a_part_that_is_counted_tells_where_it_is_enough_or_hardly_matters() {
+        let large = Amount { objects: 2, bytes: 1600 };
+        let of = |counted, bytes| Alive { counted, blocks: 64, bytes };
+        assert_eq!(of(16, 900).with(9, 3, large), Some(Amount { objects: 66, bytes: 2500 }));
+        assert_eq!(of(15, 900).with(3, 3, large), None);
+        assert_eq!(of(15, 100).with(3, 3, large), Some(large));
+        assert_eq!(of(15, 101).with(3, 3, large), None);
+        // One was touched that is not large.
+        assert_eq!(of(15, 100).with(4, 3, large), None);
+        assert_eq!(Alive::default().with(3, 3, large), Some(large));
+        assert_eq!(Alive::default().with(1, 0, Amount::default()), None);
     }
 }

@@ -19,7 +19,7 @@ use super::{Memory, Place, ProcessId, ProcessView, Reason};
 use crate::data::address_space::{Found, MappingName};
 use crate::data::timed::Extent;
 use crate::data::wrappers::WrapperRules;
-use crate::tables::{Amount, Group, GroupKind, Tables};
+use crate::tables::{Group, GroupKind, Tables};
 use crate::typing::frame::FrameLayout;
 use alive::{Alive, LEAST_COUNTED, most_alive};
 
@@ -239,17 +239,15 @@ impl Groups {
             let alive = self.alive.get(&group).copied().unwrap_or_default();
             // Large blocks are not among those counted by path.
             let lives = self.large.get(&group).map_or(&[][..], Vec::as_slice);
-            let (large, large_bytes) = most_alive(lives);
-            let (blocks, bytes) = (alive.blocks.saturating_add(large), alive.bytes.saturating_add(large_bytes));
+            let most_large = most_alive(lives);
             if alive.counted >= LEAST_COUNTED {
+                let blocks = alive.blocks.saturating_add(most_large.objects);
+                let bytes = alive.bytes.saturating_add(most_large.bytes);
                 row.estimated = blocks > row.objects || bytes > row.bytes || row.partly_followed;
                 row.objects = row.objects.max(blocks);
                 row.bytes = row.bytes.max(bytes);
             }
-            let are_all_large = alive.counted == 0 && row.objects <= lives.len() as u64;
-            if alive.counted >= LEAST_COUNTED || are_all_large {
-                row.alive = Some(Amount { objects: blocks.min(row.objects), bytes: bytes.min(row.bytes) });
-            }
+            row.alive = alive.with(row.objects, lives.len() as u64, most_large);
         }
         self.rows
     }
