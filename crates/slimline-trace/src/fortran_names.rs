@@ -41,9 +41,22 @@ pub fn external(linked: &str) -> &str {
     }
 }
 
+/// Whether a type is spelled as gfortran has Fortran's in debug information (`real(kind=8)`), which no other language does.
+pub fn is_type(spelled: &str) -> bool {
+    ["real(kind=", "integer(kind=", "logical(kind=", "complex(kind=", "character(kind=", "type("]
+        .iter()
+        .any(|begin| spelled.starts_with(begin))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn types_are_fortrans_by_their_spelling() {
+        assert!(["real(kind=8)", "real(kind=8), dimension(4)", "type(cell)"].into_iter().all(is_type));
+        assert!(!["real", "double", "typed", "int (*)(int)"].into_iter().any(is_type));
+    }
 
     #[test]
     fn external_names_lose_what_is_linked() {

@@ -35,16 +35,23 @@ pub(super) fn arrays(subject: &Subject<'_>, parts: &[Part<'_>], linked: bool) ->
     let name = &subject.tables.group(subject.group.group).name;
     // Groups that no variable names are called by where they are allocated.
     let array = if is_identifier(name) { name } else { "array" };
-    let mark = comment(subject.language());
+    let form = Form::of(subject);
+    let (mark, arrow) = (form.mark(), form.arrow());
     let kind = if subject.language() == Language::Rust { "Vec" } else { "array" };
     let moved = if linked { parts.last() } else { parts.first() };
     let Some(moved) = moved else { return code };
     let (part, field) = (part_name(subject, moved), first_name(subject, moved));
     let _ = match linked {
         true => {
-            writeln!(code, "{mark} one {kind} each: node->{field} becomes {array}_{part}[node - {array}].{field}")
+            let index = format!("node - {array}");
+            let then = form.element(&format!("{array}_{part}"), &index, &field);
+            writeln!(code, "{mark} one {kind} each: node{arrow}{field} becomes {then}")
         }
-        false => writeln!(code, "{mark} one {kind} each: {array}[i].{field} becomes {array}_{part}[i].{field}"),
+        false => {
+            let [now, then] =
+                [array.to_owned(), format!("{array}_{part}")].map(|array| form.element(&array, "i", &field));
+            writeln!(code, "{mark} one {kind} each: {now} becomes {then}")
+        }
     };
     code
 }
@@ -61,9 +68,9 @@ pub(super) fn hot_cold(subject: &Subject<'_>, parts: &[Part<'_>; 2]) -> String {
     let [hot_part, cold_part] = parts;
     structure(&mut code, subject, &cold, cold_part, None);
     structure(&mut code, subject, plain_name(&name), hot_part, hot_part.pointer.then_some(&cold));
-    let mark = comment(subject.language());
     let first = first_name(subject, cold_part);
-    let arrow = if matches!(subject.language(), Language::C | Language::Cpp) { "->" } else { "." };
+    let form = Form::of(subject);
+    let (mark, arrow) = (form.mark(), form.arrow());
     let _ = writeln!(code, "{mark} node{arrow}{first} becomes node{arrow}cold{arrow}{first}");
     let _ =
         writeln!(code, "{mark} allocate the cold parts from an array of their own: interleaved they would share lines");
@@ -75,10 +82,6 @@ pub(super) fn reordered(subject: &Subject<'_>, part: &Part<'_>) -> String {
     let mut code = String::new();
     structure(&mut code, subject, plain_name(&subject.name()), part, None);
     code
-}
-
-fn comment(language: Language) -> &'static str {
-    if language == Language::Fortran { "!" } else { "//" }
 }
 
 /// The name without the words, paths and arguments that a definition can't have, where it is one: `Node` of `list<ns::item>::Node<int>`, `body` of
@@ -224,6 +227,36 @@ impl Form {
             Language::Rust => format!("{field}: {type_name},"),
             Language::Fortran => format!("{type_name} :: {field}"),
             _ => format!("{};", declarator(type_name, field)),
+        }
+    }
+
+    /// How a comment begins.
+    pub(crate) fn mark(self) -> &'static str {
+        if self.language == Language::Fortran { "!" } else { "//" }
+    }
+
+    /// The line of fields whose declaration is not known, so many of them in words.
+    pub(crate) fn as_declared(self, fields: &str, times: &str) -> String {
+        match self.language {
+            Language::Fortran => format!("! {fields}{times}: as declared"),
+            _ => format!("/* {fields}{times}: as declared */"),
+        }
+    }
+
+    /// A field of an element of an array.
+    pub(crate) fn element(self, array: &str, index: &str, field: &str) -> String {
+        match self.language {
+            Language::Fortran => format!("{array}({index})%{field}"),
+            _ => format!("{array}[{index}].{field}"),
+        }
+    }
+
+    /// How a field of what a pointer leads to is written.
+    pub(crate) fn arrow(self) -> &'static str {
+        match self.language {
+            Language::C | Language::Cpp => "->",
+            Language::Fortran => "%",
+            _ => ".",
         }
     }
 

@@ -59,15 +59,24 @@ enum Visits {
     InDisorder,
 }
 
+/// Part of the session's weight in which the lines are fetched that a change saves.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Saved {
+    /// As far as is expected.
+    pub share: f64,
+    /// What of that remains where all computing of the loops goes on meanwhile.
+    pub unhidden: f64,
+    /// Where caches hold all that elements have in use then, whatever order these are visited in.
+    pub most: f64,
+}
+
 /// Lines before and after a change, over all loops of a group.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Packing {
     before: f64,
     after: f64,
-    /// Part of the session's weight in which the lines that are saved are fetched.
-    pub saved_share: f64,
-    /// The part of `saved_share` that remains where all computing of the loops goes on meanwhile.
-    pub unhidden_share: f64,
+    /// What is saved.
+    pub saved: Saved,
     /// Part of `before` in loops without order.
     disordered: f64,
 }
@@ -99,17 +108,25 @@ impl Packing {
             }
             let (old, new) = (before(&fields), after(&fields));
             let ratio = |of: &dyn Fn(&Layout) -> f64| sum(&new, of) / sum(&old, of);
-            let left = match visits(subject, of_group) {
-                Visits::InTurn(step) => ratio(&|layout| layout.in_turn(step)),
+            let visits = visits(subject, of_group);
+            let (left, least) = match visits {
+                Visits::InTurn(step) => {
+                    let left = ratio(&|layout| layout.in_turn(step));
+                    (left, left)
+                }
                 // Between two bounds: nothing stays in a cache, or all that is hot does and takes less room.
-                Visits::InDisorder => (ratio(&Layout::in_disorder) + ratio(&|layout| layout.in_turn(1))) / 2.0,
+                Visits::InDisorder => {
+                    let least = ratio(&|layout| layout.in_turn(1));
+                    ((ratio(&Layout::in_disorder) + least) / 2.0, least)
+                }
             };
             packing.before += of_group.share;
             packing.after += of_group.share * left;
             let saved = of_group.share * (1.0 - left);
-            packing.saved_share += saved;
-            packing.unhidden_share += if saved > 0.0 { saved * subject.findings.loops[row].unhidden() } else { saved };
-            if matches!(visits(subject, of_group), Visits::InDisorder) {
+            packing.saved.share += saved;
+            packing.saved.unhidden += if saved > 0.0 { saved * subject.findings.loops[row].unhidden() } else { saved };
+            packing.saved.most += of_group.share * (1.0 - least);
+            if matches!(visits, Visits::InDisorder) {
                 packing.disordered += of_group.share;
             }
         }

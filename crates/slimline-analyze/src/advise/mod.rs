@@ -34,7 +34,7 @@ use crate::ties::Ties;
 
 pub use advice::{Advice, Confidence, Kind, Predicted};
 use caches::Small;
-pub use lines::Packing;
+pub use lines::{Packing, Saved};
 pub use placing::{NewLayout, PlacedField};
 
 /// Part of the lines saved that is expected to become time saved; the low and the high end of it.
@@ -303,27 +303,28 @@ impl Subject<'_> {
         let nodes = self.group.structure.is_some_and(|structure| structure.one_per_object);
         let reached = if nodes || packing.is_disordered() { REACHED_IN_DISORDER } else { REACHED };
         let what = format!("cache lines touched per element in each loop, weighted by the loop's {}", self.cost());
-        self.gain((packing.saved_share, packing.unhidden_share), reached, packing.change(), &what)
+        self.gain(packing.saved, reached, packing.change(), &what)
     }
 
-    /// What it means to save so much of the session's time at most, and so much of that beside all computing, of which
-    /// `reached` is expected: the low end, the middle and the high end. `what` was counted.
-    fn gain(&self, (limit, unhidden): (f64, f64), reached: (f64, f64, f64), lines: f64, what: &str) -> Predicted {
+    /// What it means to save so much of the session's time, of which `reached` is expected: the low end, the middle and the
+    /// high end. `what` was counted.
+    fn gain(&self, saved: Saved, reached: (f64, f64, f64), lines: f64, what: &str) -> Predicted {
         // How well the group's own share is known widens the interval.
         let (low, high) = match self.group.share.value {
             0.0 => (0.0, 0.0),
             share => (self.group.share.low / share, self.group.share.high / share),
         };
         Predicted {
-            cycles: fewer((limit + unhidden) / 2.0 * reached.1),
-            cycles_low: fewer((limit * reached.2 * high).min(1.0)),
-            cycles_high: fewer(unhidden * reached.0 * low),
+            cycles: fewer((saved.share + saved.unhidden) / 2.0 * reached.1),
+            cycles_low: fewer((saved.most * reached.2 * high).min(1.0)),
+            cycles_high: fewer(saved.unhidden * reached.0 * low),
             lines,
             method: format!(
-                "{what}; {} to {} of that is expected to be reached{}{}",
+                "{what}; {} to {} of that is expected to be reached{}{}{}",
                 percent(reached.0),
                 percent(reached.2),
-                hidden_words(limit, unhidden),
+                hidden_words(saved),
+                held_words(saved),
                 self.untimed_words()
             ),
         }
@@ -491,12 +492,22 @@ fn fewer(part: f64) -> f64 {
 }
 
 /// What is to be said where computing may hide a part of what would be saved.
-fn hidden_words(limit: f64, unhidden: f64) -> String {
-    let hidden = if limit > 0.0 { (1.0 - unhidden / limit).max(0.0) } else { 0.0 };
+fn hidden_words(saved: Saved) -> String {
+    let hidden = if saved.share > 0.0 { (1.0 - saved.unhidden / saved.share).max(0.0) } else { 0.0 };
     match hidden {
         // Less changes no figure.
         ..0.005 => String::new(),
         _ => format!(", and up to {} of it is hidden behind computing in the same loops", percent(hidden)),
+    }
+}
+
+/// What is to be said where more may be saved than is expected.
+fn held_words(saved: Saved) -> String {
+    match saved.most - saved.share {
+        ..0.005 => String::new(),
+        _ => {
+            format!(", more where caches hold all that is used then: up to {} of the lines' time", percent(saved.most))
+        }
     }
 }
 

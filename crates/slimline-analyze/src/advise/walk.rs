@@ -1,6 +1,6 @@
 //! Loops that walk against the layout: down the columns of an array that lies in rows.
 
-use super::{Advice, Confidence, Kind, MANY_SAMPLES, REACHED, Subject, fewer, percent, place_of};
+use super::{Advice, Confidence, Kind, MANY_SAMPLES, REACHED, Saved, Subject, fewer, percent, place_of};
 use crate::fields::LINE_BYTES;
 use crate::findings::{LoopGroup, Walk};
 use crate::structure::KNOWN;
@@ -42,12 +42,12 @@ fn interchange(subject: &Subject<'_>, row: usize, of_group: &LoopGroup) -> Optio
         return None;
     }
     // A line for each access now; a line for as many neighbours as it holds then.
-    let saved = 1.0 - grain.max(u64::from(leading.bytes)) as f64 / LINE_BYTES as f64;
+    let part = 1.0 - grain.max(u64::from(leading.bytes)) as f64 / LINE_BYTES as f64;
     let share: f64 = of_group.walks.iter().filter(|walk| against(walk).is_some()).map(|walk| walk.share).sum();
-    let limit = share * saved;
-    let unhidden = limit * subject.findings.loops[row].unhidden();
+    let (share, most) = (share * part, share * part);
+    let saved = Saved { share, unhidden: share * subject.findings.loops[row].unhidden(), most };
     let what = format!("a line for each access now, one for {} neighbours then", LINE_BYTES / grain);
-    let predicted = subject.gain((limit, unhidden), REACHED, fewer(saved), &what);
+    let predicted = subject.gain(saved, REACHED, fewer(part), &what);
     if -predicted.cycles < subject.floors.gain {
         return None;
     }

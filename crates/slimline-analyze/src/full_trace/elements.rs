@@ -29,7 +29,7 @@ use slimline_trace::stream::sites::{Module, Name, SiteKind};
 use super::heap::live_blocks::Addresses;
 use super::plans::plain_kind;
 use super::spots::Column;
-pub(super) use layout::{Behind, Element, Part, Span, is_rusts};
+pub(super) use layout::{Behind, Element, Part, Span, is_rusts, language_of};
 use layout::{Declaration, Leaf, MAX_DEPTH, Repeat, Width, declaration};
 
 /// A structure of any module, by a number of our own; [`NO_ELEMENT`] is none.

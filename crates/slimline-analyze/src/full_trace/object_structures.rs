@@ -10,7 +10,7 @@ use slimline_simulate::relocated::is_object;
 use slimline_trace::stream::decode::{Program, SiteId};
 use slimline_trace::stream::sites::{Module, Site, SiteKind};
 
-use super::elements::{Content, Element, ElementId, Fit, NO_ELEMENT, Part, is_rusts};
+use super::elements::{Content, Element, ElementId, Fit, NO_ELEMENT, Part, language_of};
 use super::findings::{is_own, place};
 use super::heap::blocks::Blocks;
 use super::heap::live_blocks::{BlockNumber, Group, NO_GROUP};
@@ -134,7 +134,7 @@ pub struct StructureShape {
     pub name: String,
     /// Its size.
     pub bytes: u32,
-    /// Rust, or C for what is C or C++.
+    /// Rust, Fortran, or C for what is C or C++.
     pub language: Language,
     /// It is known by a `typedef`'s name.
     pub is_alias: bool,
@@ -176,7 +176,7 @@ pub struct Array {
     pub element_bytes: u32,
     /// How many.
     pub elements: u64,
-    /// Rust, or C for what is C or C++.
+    /// Rust, Fortran, or C for what is C or C++.
     pub language: Language,
     /// Lines that access it.
     pub lines: Vec<TouchingLine>,
@@ -332,7 +332,6 @@ impl ObjectStructures {
             lines.sort_unstable();
             lines.dedup();
             let is_known = (1..=8).contains(&element_bytes) && !own.is_empty();
-            let is_rust = is_rusts(module);
             is_known.then(|| Array {
                 object,
                 name: own,
@@ -340,7 +339,7 @@ impl ObjectStructures {
                 type_name: declared.to_owned(),
                 element_bytes,
                 elements: objects[object as usize].bytes / u64::from(element_bytes),
-                language: if is_rust { Language::Rust } else { Language::C },
+                language: language_of(module, [declared]),
                 lines,
             })
         };
@@ -450,7 +449,7 @@ fn shape<'e>(element: &Element, of: impl Fn(ElementId) -> &'e Element) -> Struct
     StructureShape {
         name: declaration.name.clone(),
         bytes: declaration.bytes,
-        language: if declaration.is_rusts { Language::Rust } else { Language::C },
+        language: declaration.language,
         is_alias: declaration.is_alias,
         is_foreign: declaration.is_foreign,
         has_atomics: element.parts.iter().any(is_atomic),

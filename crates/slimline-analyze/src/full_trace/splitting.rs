@@ -7,8 +7,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-use slimline_attribute::tables::Language;
-
 use super::elements::{Element, ElementId, Elements, NO_ELEMENT, Part};
 use super::heap::live_blocks::Group;
 use crate::advise::definition::{Form, plain_name};
@@ -237,8 +235,7 @@ impl<'p> Structures<'p> {
             };
             if found.verdict == Verdict::Split {
                 let is_alias = element.declaration.is_alias;
-                let language = if element.declaration.is_rusts { Language::Rust } else { Language::C };
-                let form = Form { language, is_alias };
+                let form = Form { language: element.declaration.language, is_alias };
                 found.code = definitions(&found, form);
             }
             found
@@ -370,7 +367,7 @@ fn definitions(found: &StructureFindings, form: Form) -> String {
         let fields = found.fields.iter().filter(|field| field.is_cold == is_cold);
         let line = |field: &FieldCount| match field.name.contains(", ") {
             // Bit fields or a union's: their widths are not known here.
-            true => format!("/* {}: as they are declared */", field.name),
+            true => form.as_declared(&field.name, ""),
             false => form.field(&field.type_name, &field.name),
         };
         fields.map(line).collect()
@@ -383,6 +380,7 @@ fn definitions(found: &StructureFindings, form: Form) -> String {
 
 #[cfg(test)]
 mod tests {
+    use slimline_attribute::tables::Language;
     use slimline_trace::stream::decode::Program;
     use slimline_trace::stream::sites::{Member, ModuleBuilder, Site, SiteKind, Structure};
 
@@ -442,7 +440,7 @@ mod tests {
         assert_eq!(fields, [&expected[..], &[("is_old, is_new", 0, true)]].concat());
         assert_eq!(
             node.code,
-            "struct node_cold {\n    char note[20];\n    /* is_old, is_new: as they are declared */\n};\n\
+            "struct node_cold {\n    char note[20];\n    /* is_old, is_new: as declared */\n};\n\
              struct node {\n    long key;\n    long value;\n    struct node *next;\n    struct node_cold *cold;\n};\n"
         );
     }

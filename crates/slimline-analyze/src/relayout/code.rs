@@ -1,5 +1,7 @@
 //! The definitions of a layout.
 
+mod fortran;
+
 use std::fmt::Write as _;
 
 use slimline_attribute::tables::Language;
@@ -27,7 +29,9 @@ pub fn definitions(structure: &StructureShape, candidate: &Candidate) -> String 
             if is_rust {
                 let _ = writeln!(code, "#[repr(align({}))]", alignment(candidate, 0));
             }
-            form.structure(&mut code, &line_name(structure), &lines(&candidate.parts[0]), None);
+            let padding = fortran::padding(structure, candidate);
+            let lines: Vec<String> = lines(&candidate.parts[0]).into_iter().chain(padding).collect();
+            form.structure(&mut code, &line_name(structure), &lines, None);
         }
         Change::Reorder
         | Change::Pool
@@ -47,7 +51,9 @@ pub fn definitions(structure: &StructureShape, candidate: &Candidate) -> String 
             if is_rust && !attribute.is_empty() {
                 let _ = writeln!(code, "{attribute}");
             }
-            form.structure(&mut code, name, &lines(&candidate.parts[0]), None);
+            let padding = fortran::padding(structure, candidate);
+            let lines: Vec<String> = lines(&candidate.parts[0]).into_iter().chain(padding).collect();
+            form.structure(&mut code, name, &lines, None);
         }
         Change::HotCold => {
             let cold = format!("{name}_cold");
@@ -74,12 +80,14 @@ pub fn definitions(structure: &StructureShape, candidate: &Candidate) -> String 
             form.structure(&mut code, &format!("{name}_block"), &lines, None);
         }
     }
+    let usage = match structure.language {
+        Language::Fortran => fortran::usage(structure, candidate, name),
+        _ => usage(structure, candidate, name),
+    };
     let indexed = indexed(structure, candidate, name);
-    for text in
-        [usage(structure, candidate, name), indexed, bits(candidate, is_rust), narrowed(candidate, is_rust).to_owned()]
-    {
+    for text in [usage, indexed, bits(candidate, is_rust), narrowed(candidate, is_rust).to_owned()] {
         if !text.is_empty() {
-            comment(&mut code, &text);
+            comment(form, &mut code, &text);
         }
     }
     code
@@ -154,13 +162,13 @@ fn inlining(structure: &StructureShape, candidate: &Candidate, name: &str, is_ru
 }
 
 /// Writes a comment in lines of not too many columns.
-fn comment(code: &mut String, text: &str) {
+fn comment(form: Form, code: &mut String, text: &str) {
     const COLUMNS: usize = 90;
-    let mut line = "//".to_owned();
+    let mut line = form.mark().to_owned();
     for word in text.split(' ') {
         if line.len() + 1 + word.len() > COLUMNS {
             let _ = writeln!(code, "{line}");
-            "//".clone_into(&mut line);
+            form.mark().clone_into(&mut line);
         }
         line = line + " " + word;
     }
@@ -213,12 +221,13 @@ fn line(form: Form, structure: &StructureShape, candidate: &Candidate, number: u
     if !is_known || lanes > 1 && field.type_name.contains("(*") {
         // The widths of bit-fields are not known here, nor how a parent is declared.
         let times = if lanes > 1 { format!(", {lanes} of it") } else { String::new() };
-        return Some(format!("/* {}{times}: as it is declared */", field.name));
+        return Some(form.as_declared(&field.name, &times));
     }
     let narrower = field.narrower.filter(|_| candidate.types.narrowed.contains(&number));
     let own = narrower.map_or_else(|| field.type_name.clone(), |of| narrower_type(form.language, &of));
     let type_name = match own.find('[') {
         _ if lanes == 1 => own,
+        _ if form.language == Language::Fortran => fortran::lanes(&own, lanes),
         _ if form.language == Language::Rust => format!("[{own}; {lanes}]"),
         // Of arrays there is one for each lane.
         Some(at) => format!("{}[{lanes}]{}", &own[..at], &own[at..]),
@@ -541,9 +550,7 @@ mod tests {
         let code = all(&shape, 0);
         let pool = first(&code, Change::Pool);
         assert!(
-            pool.contains(
-                "    /* Base: as it is declared */\n    /* a, b: as it is declared */\n    struct node *next;\n"
-            ),
+            pool.contains("    /* Base: as declared */\n    /* a, b: as declared */\n    struct node *next;\n"),
             "{pool}"
         );
     }

@@ -143,7 +143,7 @@ pub struct Element {
 }
 
 /// Language that declared a type.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Language {
     /// C.
     C,
@@ -154,6 +154,7 @@ pub enum Language {
     /// Fortran.
     Fortran,
     /// Any other.
+    #[default]
     Other,
 }
 

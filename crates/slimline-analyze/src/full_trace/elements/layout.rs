@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use slimline_attribute::tables::Language;
+use slimline_trace::fortran_names;
 use slimline_trace::stream::sites::{Module, Structure};
 
 use super::{ElementId, Fit, LeafId, NO_ELEMENT};
@@ -27,8 +29,8 @@ pub(in crate::full_trace) struct Declaration {
     pub(in crate::full_trace) bytes: u32,
     /// It is of the system's headers.
     pub(in crate::full_trace) is_foreign: bool,
-    /// It is written in Rust.
-    pub(in crate::full_trace) is_rusts: bool,
+    /// Rust, Fortran, or C for what is C or C++.
+    pub(in crate::full_trace) language: Language,
     members: Vec<DeclaredMember>,
 }
 
@@ -349,8 +351,17 @@ pub(super) fn declaration(module: &Module, declared: &Structure, of_module: &[El
         is_alias: declared.is_alias,
         bytes: declared.size_bytes,
         is_foreign: declared.is_foreign,
-        is_rusts: is_rusts(module),
+        language: language_of(module, declared.members.iter().map(|member| module.name(member.type_name))),
         members: members.collect(),
+    }
+}
+
+/// The language of what is of these types: Rust, Fortran, or C for what is C or C++.
+pub(in crate::full_trace) fn language_of<'a>(module: &Module, types: impl IntoIterator<Item = &'a str>) -> Language {
+    match types.into_iter().any(fortran_names::is_type) {
+        true => Language::Fortran,
+        false if is_rusts(module) => Language::Rust,
+        false => Language::C,
     }
 }
 
