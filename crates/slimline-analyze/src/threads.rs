@@ -187,7 +187,7 @@ impl Analysis for Threads {
             for row in batch.window_rows(index) {
                 let (kind, object) = (batch.kind[row], batch.object[row].0);
                 // Object 0 is none that is known.
-                if object == 0 || kind == AccessKind::NONE {
+                if object == 0 || !(kind.loads() || kind.stores()) {
                     continue;
                 }
                 let group = batch.group[row].index();

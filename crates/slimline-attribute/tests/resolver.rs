@@ -10,12 +10,12 @@ use slimline_attribute::module::Module;
 use slimline_attribute::module::store::FileStore;
 use slimline_attribute::resolver::{ProcessTables, Reason, Resolver};
 use slimline_attribute::tables::{Amount, CodePlace, GroupKind, SourcePosition, Tables};
-use slimline_trace::access::{AccessBatch, Evidence};
+use slimline_trace::access::{AccessBatch, AccessKind, Evidence};
 use slimline_trace::address::{Avma, Svma};
 use slimline_trace::tables::{
     Block, BlockRow, Name, NameKind, PathTotal, Range, RangeOrigin, RangeSource, StackEnd, StackRow, Thread, ThreadRow,
 };
-use slimline_trace::wire::BurstEnd;
+use slimline_trace::wire::{BurstEnd, Quality};
 
 const SOURCE: &str = r#"
 #include <stdlib.h>
@@ -141,6 +141,27 @@ fn rows_land_on_their_code_and_data() {
 
     let reasons: Vec<_> = resolution.unresolved.iter().map(|row| (row.reason, row.weight, row.accesses)).collect();
     assert_eq!(reasons, [(Reason::NoAddress, 2000, 2), (Reason::NoMapping, 2000, 2), (Reason::CodeInNoFile, 2000, 2)]);
+}
+
+/// Computing is only what was looked at and accesses nothing.
+#[test]
+fn what_could_not_be_blamed_is_not_computing() {
+    let sandbox = Sandbox::new();
+    let program = compile(&sandbox, SOURCE);
+    let store = FileStore::new(&sandbox);
+    let ip = code_at(&Module::open(&store, &program), "main", 13);
+    let mut recorded = Recorded::new(&program);
+    for (row, quality) in [Quality::NoMemory, Quality::NoCode, Quality::Lost, Quality::Exact].into_iter().enumerate() {
+        recorded.sample(row as u64, if row < 2 { 0 } else { ip }, 0, None, 0);
+        recorded.samples.quality[row] = quality;
+    }
+    // A table that does not tell what an instruction does.
+    recorded.samples.kind[3] = AccessKind::NONE;
+    let mut resolver = Resolver::new(&store);
+    let mut kinds = Vec::new();
+    let process = resolver.add_process(recorded.process(100));
+    resolver.resolve(process, recorded.part(), |batch: &AccessBatch| kinds.extend_from_slice(&batch.kind));
+    assert_eq!(kinds, [AccessKind::NONE, AccessKind::UNKNOWN, AccessKind::LOAD, AccessKind::UNKNOWN]);
 }
 
 /// As `allocate(cells(n), a(m, m))` does; and two calls of one line that make the same are one data structure.

@@ -19,6 +19,8 @@ impl AccessKind {
     pub const STORE: Self = Self(2);
     /// Reads, then writes the same bytes.
     pub const LOAD_STORE: Self = Self(3);
+    /// Whether memory is accessed is not known: the code of a sample could not be read, or nobody looked. Never stored.
+    pub const UNKNOWN: Self = Self(8);
     const ATOMIC: u8 = 4;
 
     /// The same access, marked as an atomic (locked) one.

@@ -30,7 +30,7 @@ use slimline_trace::access::{
 use slimline_trace::address::Avma;
 use slimline_trace::session::{Part, Process, ProcessSummary};
 use slimline_trace::tables::{Accesses, BlockRow, Blocks, Mappings, Names, Paths, Ranges, Samples, Stacks, Threads};
-use slimline_trace::wire::BurstEnd;
+use slimline_trace::wire::{BurstEnd, Quality};
 
 use crate::data::address_space::{AddressSpace, Modules};
 use crate::data::names::NamedAddresses;
@@ -344,7 +344,11 @@ impl<'a> Resolver<'a> {
             site,
             address,
             bytes: samples.access_bytes[row],
-            kind: if blamed.0 == 0 { AccessKind::NONE } else { samples.kind[row] },
+            kind: match (samples.quality[row], samples.kind[row]) {
+                (Quality::NoMemory, _) => AccessKind::NONE,
+                (Quality::NoCode, _) | (_, AccessKind::NONE) => AccessKind::UNKNOWN,
+                (_, kind) => kind,
+            },
             group: place.group,
             object: place.object,
             offset: address.0.wrapping_sub(place.base),
