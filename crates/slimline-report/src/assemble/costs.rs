@@ -17,7 +17,7 @@ use crate::export::{
 };
 use crate::numbered::Numbered;
 use crate::simulation::AccessTrace;
-use crate::text::{how_sampled, what_is_missing};
+use crate::text::{how_sampled, number_alike, told_apart, what_is_missing};
 use crate::view::Report;
 
 /// What is left of 1 where parts make up all of it but for rounding.
@@ -35,6 +35,7 @@ pub fn session_costs(
     costs: &PathCosts,
 ) -> CostTable {
     let groups = findings.groups.iter().map(|group| (group.group, group)).collect();
+    let report = &told_apart(report);
     let mut made = FromSession::new(report, tables, groups);
     for (place, cost) in &costs.costs {
         let stack = made.stack(place.path, place.site);
@@ -222,7 +223,7 @@ impl<'a> FromSession<'a> {
             ..CodeFrame::default()
         });
         self.data_groups.push(DataGroup {
-            name: row.name.clone(),
+            name: shown.map_or_else(|| row.name.clone(), |group| group.name.clone()),
             kind: shown.map_or_else(|| "unattributed".to_owned(), |group| group.kind.clone()),
             type_name: shown.and_then(|group| group.type_name.clone()),
             place: row.allocated_at.as_ref().map(code_frame).or(declared),
@@ -284,6 +285,8 @@ pub fn traced_costs(trace: &AccessTrace, origins: &Origins, by_key: &[Counts], p
     }
     let group =
         |&(number, variable): &(u32, u32)| traced_group(&origins.data()[number as usize], origins.name(variable));
+    let mut data_groups: Vec<DataGroup> = groups.rows().iter().map(group).collect();
+    number_alike(data_groups.iter_mut().map(|group| &mut group.name).collect());
     let thread = |row: &slimline_analyze::origins::Thread| ThreadName {
         pid: pids.iter().find(|(number, _)| *number == row.process).map_or(row.process, |&(_, pid)| pid),
         tid: row.tid,
@@ -302,7 +305,7 @@ pub fn traced_costs(trace: &AccessTrace, origins: &Origins, by_key: &[Counts], p
         },
         frames: frames.into_rows(),
         stacks: stacks.into_rows(),
-        groups: groups.rows().iter().map(group).collect(),
+        groups: data_groups,
         data: data.into_rows().into_iter().map(|(group, field)| DataPath { group, field }).collect(),
         threads: origins.threads().iter().map(thread).collect(),
         rows: ranked(rows),

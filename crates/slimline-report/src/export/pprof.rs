@@ -31,6 +31,11 @@ fn profile(table: &CostTable) -> proto::Profile {
     made.strings.number(String::new());
     let run = &table.run;
     let noun = run.unit.noun();
+    // Readers take the first mapping for the program.
+    let program = run.command.first().and_then(|path| path.rsplit('/').next()).unwrap_or_default();
+    if table.frames.iter().any(|frame| frame.module == program) {
+        made.mapping(program, false);
+    }
     // A trace has no samples.
     let mut types = vec![("samples", "count"), (noun, run.unit.unit()), ("loads", "count"), ("stores", "count")];
     if run.is_exact || noun == "samples" {
@@ -136,11 +141,15 @@ impl Builder {
         proto::ValueType { r#type: self.string(r#type), unit: self.string(unit) }
     }
 
+    /// The id of a mapping; ids begin at 1.
+    fn mapping(&mut self, module: &str, is_data: bool) -> u64 {
+        let module = self.string(module);
+        u64::from(self.mappings.number((module, is_data))) + 1
+    }
+
     /// The id of a frame's location; ids begin at 1.
     fn location(&mut self, frame: &CodeFrame, is_data: bool) -> u64 {
-        let module = if is_data { DATA } else { &frame.module };
-        let module = self.string(module);
-        let mapping_id = u64::from(self.mappings.number((module, is_data))) + 1;
+        let mapping_id = self.mapping(if is_data { DATA } else { &frame.module }, is_data);
         let named = Named {
             name: self.string(&frame.function),
             filename: self.string(frame.file.as_deref().unwrap_or_default()),
@@ -345,6 +354,16 @@ mod tests {
         write(&mut packed, table).unwrap();
         GzDecoder::new(&packed[..]).read_to_end(&mut content).unwrap();
         proto::Profile::decode(&content[..]).unwrap()
+    }
+
+    #[test]
+    fn the_first_mapping_is_the_programs() {
+        let mut table = table();
+        table.run.command = vec!["/bin/bodies".into()];
+        table.frames[0].module = "libc.so.6".into();
+        let profile = read(&table);
+        let files = profile.mapping.iter().map(|of| profile.string_table[of.filename as usize].as_str());
+        assert_eq!(files.collect::<Vec<_>>(), ["bodies", "libc.so.6", DATA]);
     }
 
     #[test]

@@ -171,18 +171,22 @@ pub fn report(out: &mut impl Write, report: &Report, by: By, limits: Limits) -> 
 /// The report with a number behind each name that several data structures have, in the order of their shares.
 pub(crate) fn told_apart(report: &Report) -> Report {
     let mut report = report.clone();
+    number_alike(report.groups.iter_mut().map(|group| &mut group.name).collect());
+    report
+}
+
+/// Puts a number behind each name that several have, in their order.
+pub(crate) fn number_alike(names: Vec<&mut String>) {
     let mut seen: HashMap<String, (usize, usize)> = HashMap::new();
-    for group in &report.groups {
-        seen.entry(group.name.clone()).or_default().0 += 1;
+    for name in &names {
+        seen.entry((*name).clone()).or_default().0 += 1;
     }
-    for group in &mut report.groups {
-        if let Some((count, number)) = seen.get_mut(&group.name).filter(|(count, _)| *count > 1) {
-            debug_assert!(number < count);
+    for name in names {
+        if let Some((_, number)) = seen.get_mut(name).filter(|(count, _)| *count > 1) {
             *number += 1;
-            group.name = format!("{} #{number}", group.name);
+            *name = format!("{name} #{number}");
         }
     }
-    report
 }
 
 /// Writes the report of each process under a line that names it.
