@@ -376,8 +376,11 @@ pub struct HeapGroup {
     /// Where.
     #[serde(flatten)]
     pub position: Position,
-    /// The functions that this was inlined into, innermost first, each with where it calls.
+    /// The functions that this was inlined into, innermost first, each with where it calls; behind them the function that called, without a
+    /// line, where that is in a library, or all that did, where that was asked for.
     pub callers: Vec<Position>,
+    /// Whether that is in the source of a language's own library.
+    pub in_library: bool,
     /// The function that was called.
     pub allocator: Option<String>,
     /// The type, where it is known.
@@ -575,6 +578,7 @@ impl From<&HeapRow> for HeapGroup {
         Self {
             position: (&row.place).into(),
             callers: row.callers.iter().map(Position::from).collect(),
+            in_library: row.is_librarys,
             allocator: known(&row.allocator),
             type_name: known(&row.type_name),
             blocks: row.blocks,

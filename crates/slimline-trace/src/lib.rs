@@ -11,6 +11,7 @@
 //!
 //! With the feature `session` (the default) also
 //!
+//! - [`cpp_names`]: names of C++ as they are written;
 //! - [`escape`]: foreign names as a terminal or a shell can take them;
 //! - [`fortran_names`]: names as Fortran's compilers link them, as they are written;
 //! - [`regular_file`]: how files are opened that other files name;
@@ -22,6 +23,8 @@
 
 pub mod access;
 pub mod address;
+#[cfg(feature = "session")]
+pub mod cpp_names;
 #[cfg(feature = "session")]
 pub mod escape;
 #[cfg(feature = "session")]

@@ -19,7 +19,7 @@ use slimline_trace::stream::sites::{Module, Site, SiteKind};
 
 use super::TraceBatch;
 use super::elements::{NO_LEAF, is_rusts};
-use super::findings::{allocated_at, called_at, callers_of, field, line, of_leaf, place};
+use super::findings::{allocated_at, called_at, callers_of, field, is_own, line, of_leaf, place};
 use super::function_names::FunctionNames;
 use super::heap::GroupBlocks;
 use super::heap::blocks::Blocks;
@@ -234,9 +234,9 @@ impl AttributedAccesses {
 
     /// The number of the batch's thread; of what tells of static variables, which no thread wrote, any.
     fn make_room(&mut self, program: &Program, batch: &TraceBatch<'_>) -> u32 {
+        self.blocks.make_room(program);
         self.plans.make_room(program, &self.blocks);
         self.unseen.make_room(program);
-        self.blocks.make_room(program);
         if let Some(parts) = &mut self.parts {
             parts.make_room(program);
         }
@@ -289,7 +289,11 @@ impl AttributedAccesses {
         let mut groups = Groups::of(self.parts.as_ref(), statics);
         for (of, &accesses) in self.keys.accessed.all().iter().zip(&self.keys.counts) {
             let (module, site) = program.site(SiteId(of.site));
-            *groups.variables.entry((of.spot.group, module.name(site.variable))).or_default() += accesses;
+            // What a library's code calls its own parameters (`this`, `__x`) says nothing.
+            let name = module.name(site.variable);
+            if is_own(&place(module, site)) && !is_anyones(name) {
+                *groups.variables.entry((of.spot.group, name)).or_default() += accesses;
+            }
         }
         let place_of = |of: &AccessedSpot| {
             let (module, site) = program.site(SiteId(of.site));
@@ -337,6 +341,16 @@ struct Groups<'a> {
     variables: FxHashMap<(Group, &'a str), u64>,
     numbers: FxHashMap<(Group, &'a str), u32>,
     data: Vec<Data>,
+}
+
+/// Whether a variable's name tells nothing of what it holds: the object that a method is of, and what the libraries of C and C++ call theirs,
+/// which no program may (`__ptr`, `_Tp`).
+fn is_anyones(variable: &str) -> bool {
+    let is_reserved = |name: &str| {
+        let mut letters = name.chars();
+        letters.next() == Some('_') && letters.next().is_some_and(|second| second == '_' || second.is_ascii_uppercase())
+    };
+    matches!(variable, "this" | "self") || is_reserved(variable)
 }
 
 impl<'a> Groups<'a> {
@@ -390,10 +404,11 @@ impl<'a> Groups<'a> {
     fn name_of(&self, group: Group, module: &'a Module, site: &Site, blocks: u64) -> &'a str {
         let holder = module.name(site.variable);
         let is_used = is_rusts(module) || self.variables.contains_key(&(group, holder));
-        if blocks == 1 && is_used && !holder.is_empty() {
+        if blocks == 1 && is_used && !holder.is_empty() && !is_anyones(holder) {
             return holder;
         }
         match self.most_used_variable(group) {
+            "" if is_anyones(holder) => "",
             "" => holder,
             name => name,
         }
@@ -621,6 +636,8 @@ mod tests {
         assert_eq!(name(clang, 2, "new", &["node", "new"]), "node");
         assert_eq!(name(clang, 2, "new", &[""]), "new");
         assert_eq!(name(rustc, 1, "", &["body"]), "body");
+        assert_eq!(name(clang, 1, "this", &["__x", "_Tp", "_items"]), "_items");
+        assert_eq!(name(clang, 2, "__p", &["self"]), "");
     }
 
     #[test]

@@ -22,8 +22,8 @@ type FunctionNumber = u32;
 const UNKNOWN: FunctionNumber = FunctionNumber::MAX;
 /// Who called for something, by a number of our own.
 pub(super) type PathNumber = u32;
-/// Functions of a path, the innermost first; what they were called by is not told apart.
-const MOST_FUNCTIONS: usize = 8;
+/// Functions of a path at most, the innermost first; what they were called by is not told apart.
+pub(super) const MOST_FUNCTIONS: usize = 8;
 /// Functions within each other that are kept; deeper ones are only counted.
 const MOST_DEEP: usize = 1 << 16;
 
@@ -194,8 +194,8 @@ impl Calls {
     }
 
     /// Who called for what the stream does now at this site: not its function itself, and one that calls itself once; functions of
-    /// libraries that are in every program are left out.
-    pub(super) fn path(&mut self, stream: (u32, u32), site: SiteId) -> PathNumber {
+    /// libraries that are in every program are left out. So many at most.
+    pub(super) fn path(&mut self, stream: (u32, u32), site: SiteId, most: usize) -> PathNumber {
         let own = self.by_site.get(site.0 as usize).copied();
         let running = self.running.get(&stream).map(|running| &*running.calls).unwrap_or_default();
         let mut path: Vec<FunctionNumber> = Vec::new();
@@ -206,7 +206,7 @@ impl Calls {
             }
             if before != Some(function) {
                 path.push(function);
-                if path.len() == MOST_FUNCTIONS || function == UNKNOWN {
+                if path.len() == most || function == UNKNOWN {
                     break;
                 }
             }
@@ -290,7 +290,7 @@ mod tests {
     fn path_after(what: &str) -> String {
         let (mut calls, make) = calls();
         run(&mut calls, (0, 0), what);
-        let path = calls.path((0, 0), make);
+        let path = calls.path((0, 0), make, MOST_FUNCTIONS);
         let letter = |site: SiteId| FUNCTIONS.chars().nth(site.0 as usize / KINDS.len()).unwrap();
         calls.functions(path).map(|site| site.map_or('?', letter)).collect()
     }
@@ -305,7 +305,7 @@ mod tests {
                 None => calls.follow((0, 0), site(0, SiteKind::Return), SiteKind::Return, Some(at)),
             }
         }
-        let path = calls.path((0, 0), make);
+        let path = calls.path((0, 0), make, MOST_FUNCTIONS);
         let letter = |site: SiteId| FUNCTIONS.chars().nth(site.0 as usize / KINDS.len()).unwrap();
         calls.functions(path).map(|site| site.map_or('?', letter)).collect()
     }
@@ -384,8 +384,8 @@ mod tests {
         let walk = site(1, SiteKind::Leave);
         run(&mut calls, (0, 0), "M");
         run(&mut calls, (0, 1), "W");
-        assert_ne!(calls.path((0, 0), make), calls.path((0, 1), make));
-        assert_eq!(calls.path((0, 2), make), calls.path((0, 1), walk), "nobody");
+        assert_ne!(calls.path((0, 0), make, MOST_FUNCTIONS), calls.path((0, 1), make, MOST_FUNCTIONS));
+        assert_eq!(calls.path((0, 2), make, MOST_FUNCTIONS), calls.path((0, 1), walk, MOST_FUNCTIONS), "nobody");
         run(&mut calls, (0, 0), &"M".repeat(2 * MOST_DEEP));
         assert_eq!(calls.running[&(0, 0)].calls.len(), MOST_DEEP);
         run(&mut calls, (0, 0), &"m".repeat(2 * MOST_DEEP));

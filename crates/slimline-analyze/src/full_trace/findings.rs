@@ -72,6 +72,8 @@ pub struct HeapRow {
     /// The functions that this was inlined into, innermost first, each with where it calls; behind them those that called,
     /// without lines, where groups are told apart by them.
     pub callers: Vec<Place>,
+    /// Whether that place is in the source of a library that is in every program.
+    pub is_librarys: bool,
     /// The allocating function, as `malloc`.
     pub allocator: String,
     /// The type that is allocated; empty where it is not known.
@@ -452,6 +454,7 @@ fn heap(
         let (place, mut callers) = allocated_at(module, site);
         callers.extend(callers_of(program, blocks, group));
         HeapRow {
+            is_librarys: !is_own(&place),
             place,
             callers,
             allocator: module.name(site.detail).to_owned(),

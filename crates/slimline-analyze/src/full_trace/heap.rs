@@ -134,8 +134,8 @@ fn follow(
     batch: &TraceBatch<'_>,
     accessing: &mut impl Accessing,
 ) {
-    plans.make_room(program, blocks);
     blocks.make_room(program);
+    plans.make_room(program, blocks);
     let (live, allocations, elements) = blocks.of_process(batch.process);
     let mut memory = Memory { process: batch.process, live, elements, parts: None };
     go_through((program, plans), batch, allocations, &mut memory, accessing);

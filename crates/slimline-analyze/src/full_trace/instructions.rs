@@ -64,7 +64,7 @@ impl Instructions {
 
 #[cfg(test)]
 mod tests {
-    use slimline_trace::stream::sites::ModuleBuilder;
+    use slimline_trace::stream::sites::{ModuleBuilder, TRANSLATED};
 
     use super::*;
     use crate::full_trace::Accesses;
@@ -81,7 +81,7 @@ mod tests {
             visits,
             accesses: Accesses { loads: visits, loaded_bytes: 8 * visits, ..Accesses::default() },
         };
-        let [a, b] = ["/lib/a.so", "/lib/b.so"].map(|file| ModuleBuilder::new().finish("", file, "", "translated"));
+        let [a, b] = ["/lib/a.so", "/lib/b.so"].map(|file| ModuleBuilder::new().finish("", file, "", TRANSLATED));
         let mut all = Instructions::default();
         for (module, row) in [
             (&a, row(SiteKind::Load, "0x10", "node.next", 1)),

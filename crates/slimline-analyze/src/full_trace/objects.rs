@@ -359,8 +359,8 @@ impl ObjectAccesses {
         accesses: &mut Vec<Access>,
         many: &mut dyn FnMut(&mut Vec<Access>),
     ) {
-        self.plans.make_room(program, &self.blocks);
         self.blocks.make_room(program);
+        self.plans.make_room(program, &self.blocks);
         self.found.make_room(program, &self.blocks, batch.process);
         let next = self.threads.len() as u32;
         // What tells of static variables no thread wrote.

@@ -7,7 +7,7 @@ use iced_x86::{Decoder, DecoderOptions, OpKind};
 use slimline_trace::address::Svma;
 use slimline_trace::stream::hooks::Hook;
 use slimline_trace::stream::record::{Header, ModuleId, SiteKind};
-use slimline_trace::stream::sites::{ModuleBuilder, Site};
+use slimline_trace::stream::sites::{ModuleBuilder, Site, TRANSLATED};
 use slimline_trace::stream::translated::{Position, SiteCode};
 
 use super::scalars::value;
@@ -18,9 +18,6 @@ use crate::module::bias::Load;
 use crate::module::store::FileStore;
 use crate::typing::infer::SiteType;
 use crate::typing::layout::TypeTable;
-
-/// What "compiled" it.
-const PRODUCER: &str = "translated";
 
 /// The files that code of a run comes from.
 pub struct TranslatedCode<'a> {
@@ -66,7 +63,7 @@ impl<'a> TranslatedCode<'a> {
                 })
                 .collect();
             add_segments(&mut table, code, &sites);
-            return table.finish("", "", "", PRODUCER).encode_as(module);
+            return table.finish("", "", "", TRANSLATED).encode_as(module);
         };
         let store = self.store;
         let file = self.files.entry(path.to_owned()).or_insert_with(|| CodeFile::open(store, path));
@@ -87,7 +84,7 @@ impl<'a> TranslatedCode<'a> {
         };
         let sites: Vec<Site> = hooks.iter().zip(&made).zip(code).map(site).collect();
         add_segments(&mut unit.table, code, &sites);
-        unit.table.finish("", path, directory, PRODUCER).encode_as(module)
+        unit.table.finish("", path, directory, TRANSLATED).encode_as(module)
     }
 }
 

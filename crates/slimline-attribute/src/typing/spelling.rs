@@ -1,6 +1,7 @@
 //! Type names as their language spells them.
 
 use gimli::constants as dw;
+use slimline_trace::cpp_names;
 
 use super::debug_info::{DebugInfo, Die, Entry, flag, unsigned};
 use super::effort::{Descent, Effort, MAX_DEPTH};
@@ -68,7 +69,7 @@ impl<'a> DebugInfo<'a> {
             return format!("common /{name}/");
         }
         match (language, keyword) {
-            (Language::Cpp, _) => simplify_cpp(&name),
+            (Language::Cpp, _) => cpp_names::written(&name),
             (Language::Fortran, "struct") => format!("type({name})"),
             (_, "") | (Language::Rust | Language::Fortran, _) => name,
             _ => format!("{keyword} {name}"),
@@ -202,28 +203,8 @@ fn around(name: &str, inner: &str) -> String {
     }
 }
 
-/// Template arguments that stand for defaults, and what a person writes for the rest.
-const CPP_DEFAULTS: [&str; 6] = [
-    ", std::allocator<",
-    ", std::less<",
-    ", std::char_traits<",
-    ", std::hash<",
-    ", std::equal_to<",
-    ", std::default_delete<",
-];
+/// Arguments that stand for defaults.
 const RUST_DEFAULTS: [&str; 2] = [", alloc::alloc::Global", ", std::hash::random::RandomState"];
-
-/// A C++ name as a person writes it: default template arguments dropped, `> >` closed up.
-fn simplify_cpp(name: &str) -> String {
-    let mut name = name.replace("__cxx11::", "").replace("__gnu_cxx::__normal_iterator", "__normal_iterator");
-    for default in CPP_DEFAULTS {
-        while let Some(start) = name.find(default) {
-            let end = start + default.len() + closing(&name[start + default.len()..]);
-            name.replace_range(start..end, "");
-        }
-    }
-    name.replace(" >", ">").replace("std::basic_string<char>", "std::string")
-}
 
 fn simplify_rust(name: &str) -> String {
     let mut name = name.to_owned();
@@ -233,39 +214,12 @@ fn simplify_rust(name: &str) -> String {
     name
 }
 
-/// Length of `text` up to and with the `>` that closes the bracket opened just before it.
-fn closing(text: &str) -> usize {
-    let mut open = 1;
-    for (at, byte) in text.bytes().enumerate() {
-        match byte {
-            b'<' => open += 1,
-            b'>' => open -= 1,
-            _ => {}
-        }
-        if open == 0 {
-            return at + 1;
-        }
-    }
-    text.len()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn default_arguments_are_dropped() {
-        assert_eq!(simplify_cpp("std::vector<Node, std::allocator<Node> >"), "std::vector<Node>");
-        assert_eq!(
-            simplify_cpp(
-                "std::map<int, std::vector<Node, std::allocator<Node> >, std::less<int>, std::allocator<std::pair<int const, std::vector<Node, std::allocator<Node> > > > >"
-            ),
-            "std::map<int, std::vector<Node>>"
-        );
-        assert_eq!(
-            simplify_cpp("std::__cxx11::basic_string<char, std::char_traits<char>, std::allocator<char> >"),
-            "std::string"
-        );
         assert_eq!(simplify_rust("alloc::vec::Vec<demo::Node, alloc::alloc::Global>"), "alloc::vec::Vec<demo::Node>");
     }
 }

@@ -1,15 +1,19 @@
 //! What types are called, and how a source spells them.
 
+use slimline_trace::cpp_names;
+
 use crate::llvm::{Metadata, MetadataKind, Value};
 
 use super::layout::{Layouts, MAX_DEPTH, NAME, tag};
 use super::rust;
 
 impl<'m> Layouts<'m> {
-    /// What a structure is called: its identifier and its name.
+    /// What a structure is called: its identifier and its name, as the compiler has it and as it is written.
     pub(super) fn names(&self, r#type: Metadata<'m>) -> impl Iterator<Item = String> + use<'m> {
         let identifier = r#type.operand_text(self.base + 4).into_owned();
-        [identifier, r#type.type_name().into_owned()].into_iter().filter(|name| !name.is_empty())
+        let name = r#type.type_name().into_owned();
+        let written = Some(cpp_names::written(&name)).filter(|written| *written != name);
+        [identifier, name].into_iter().chain(written).filter(|name| !name.is_empty())
     }
 
     /// What a type is called, seen through qualifiers.
@@ -22,7 +26,7 @@ impl<'m> Layouts<'m> {
     /// The name that a structure has of its own.
     pub(super) fn title(&self, structure: Metadata<'m>) -> String {
         let is_path = self.is_rust && structure.kind() == MetadataKind::CompositeType;
-        if is_path { rust::path_of(structure) } else { structure.type_name().into_owned() }
+        if is_path { rust::path_of(structure) } else { cpp_names::written(&structure.type_name()) }
     }
 
     /// Whether a structure is one that a library or the compiler brings, and what is in it nobody's to name.
@@ -68,8 +72,8 @@ impl<'m> Layouts<'m> {
                         Some(tag::ENUMERATION) => "enum ",
                         _ => "",
                     };
-                    let name = of.type_name();
-                    let name = if name.is_empty() { "{ … }" } else { &*name };
+                    let name = cpp_names::written(&of.type_name());
+                    let name = if name.is_empty() { "{ … }" } else { &name };
                     let space = if after.is_empty() { "" } else { " " };
                     return format!("{before}{keyword}{name}{space}{after}{bounds}");
                 }

@@ -42,7 +42,7 @@ pub fn report(
     loops.iter_mut().zip(&services).for_each(|(row, of)| row.served = served::view(of, &findings.service));
     Report {
         schema: SCHEMA,
-        session: session::view(info, quality, &resolution.unresolved, findings),
+        session: session::view(info, quality, resolution, findings),
         groups: findings.groups.iter().map(|found| groups::view(found, tables, &went, &findings.service)).collect(),
         loops,
         breakdowns: breakdowns::view(&findings.hot, tables, regions),

@@ -5,7 +5,7 @@ use std::io;
 
 use slimline_analyze::findings::Findings;
 use slimline_analyze::quality::SampleQuality;
-use slimline_attribute::resolver::{Reason, Unresolved};
+use slimline_attribute::resolver::{Reason, Resolution, Unresolved};
 use slimline_trace::session::{End, ProcessSummary, SessionInfo, Trigger, Unlooked};
 use slimline_trace::wire::{BurstEnd, Quality as Found};
 
@@ -26,7 +26,7 @@ const ENDS: [(BurstEnd, &str); 7] = [
 pub(super) fn view(
     info: &SessionInfo,
     quality: &SampleQuality,
-    unresolved: &[Unresolved],
+    resolution: &Resolution,
     findings: &Findings,
 ) -> view::Session {
     // Agents count in memory that their target can scribble over: sums must not overflow.
@@ -56,7 +56,7 @@ pub(super) fn view(
         },
         complete: info.complete,
         processes: info.processes.len() as u64,
-        threads: findings.hot.threads.len() as u64,
+        threads: resolution.tables.threads.len() as u64,
         samples: quality.samples,
         accesses: quality.burst_accesses,
         weight_total: quality.weight,
@@ -88,7 +88,7 @@ pub(super) fn view(
                 .collect(),
         },
         lost: lost(info, quality),
-        unnamed: unresolved.iter().map(|row| unnamed(row, quality.weight)).collect(),
+        unnamed: resolution.unresolved.iter().map(|row| unnamed(row, quality.weight)).collect(),
         skid: skid.instructions,
         skid_agreement: (skid.calibrated && calibration > 0).then(|| agreeing as f64 / calibration as f64),
         no_samples_because: (quality.samples == 0).then(|| why_no_samples(info)).flatten(),

@@ -5,10 +5,13 @@ use std::fmt::{self, Write};
 use super::heat::heat;
 use super::page::Escaped;
 use crate::text::number::{percent, plural};
+use crate::text::table::shorten;
 
 /// Most rows and fields: what is beyond is told by how many.
 const MOST_ROWS: usize = 24;
 pub(super) const MOST_FIELDS: usize = 16;
+/// Of longer names the middle is left out: a head wraps them into a few lines.
+const NAME_COLUMNS: usize = 48;
 
 /// Code, and what it uses of a structure.
 pub(super) struct Matrix<'a> {
@@ -40,7 +43,8 @@ impl Matrix<'_> {
             return Ok(());
         }
         let head = |(name, title): &(&str, String)| {
-            format!("<th scope=\"col\" class=\"number\" title=\"{}\">{}</th>", Escaped(title), Escaped(name))
+            let shown = shorten(name, NAME_COLUMNS);
+            format!("<th scope=\"col\" class=\"number\" title=\"{}\">{}</th>", Escaped(title), Escaped(&shown))
         };
         writeln!(
             out,

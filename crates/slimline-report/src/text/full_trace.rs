@@ -7,7 +7,7 @@ use slimline_trace::escape::plain;
 
 use super::number::{bytes, count, duration, percent, plural, plural_of};
 use super::table::{Column, Rows, shorten, shorten_callers, shorten_end, shorten_path};
-use super::{HEADING, STRONG, WIDTH};
+use super::{HEADING, STRONG, WIDTH, file_name};
 use crate::full_trace::{
     Counts, FieldAccesses, Function, HeapGroup, Named, NamedValues, Position, ProgramEnd, Sampled, SiteCount,
     StructureCounts, TraceReport, UnaskedFunction, Variable,
@@ -361,10 +361,20 @@ pub(super) fn more(out: &mut impl Write, all: usize, most: usize) -> fmt::Result
     }
 }
 
-/// What heap groups are called: by their lines; those that share one also by their columns, then by who calls them, and where
+/// What heap groups are called: by their lines, and those of a library by who called it; those that share all that also by their columns, then by who calls them, and where
 /// that is the same, too, by a number. Of longer titles what several have in common is left out.
 fn titles(groups: &[HeapGroup], columns: usize) -> Vec<String> {
-    let of = |group: &HeapGroup| vec![position(&group.position, columns)];
+    let caller = |group: &HeapGroup, number: usize| {
+        let Position { function: Some(function), line, .. } = group.callers.get(number)? else { return None };
+        let line = line.map_or_else(String::new, |line| format!(":{line}"));
+        Some(format!("{}{line}", plain(function)))
+    };
+    let of = |group: &HeapGroup| match &group.position {
+        Position { file: Some(file), line: Some(line), .. } if group.in_library => {
+            [format!("{}:{line}", file_name(file))].into_iter().chain(caller(group, 0)).collect()
+        }
+        other => vec![position(other, columns)],
+    };
     let mut titles: Vec<Vec<String>> = groups.iter().map(of).collect();
     let most = groups.iter().map(|group| group.callers.len()).max().unwrap_or(0);
     for more in 0..=most + 1 {
@@ -384,12 +394,7 @@ fn titles(groups: &[HeapGroup], columns: usize) -> Vec<String> {
                         let _ = write!(title[0], ":{column}");
                     }
                 }
-                Some(caller) => {
-                    if let Some(Position { function: Some(function), line, .. }) = group.callers.get(caller) {
-                        let line = line.map_or_else(String::new, |line| format!(":{line}"));
-                        title.push(format!("{}{line}", plain(function)));
-                    }
-                }
+                Some(more) => title.extend(caller(group, more + usize::from(group.in_library))),
             }
         }
     }
@@ -586,6 +591,7 @@ mod tests {
             total: counts(1_500_000, 500_000),
             heap_total: counts(1_000_000, 0),
             heap: vec![HeapGroup {
+                in_library: false,
                 position: at(2),
                 callers: Vec::new(),
                 allocator: Some("malloc".to_owned()),
@@ -649,6 +655,7 @@ mod tests {
     #[test]
     fn no_two_groups_share_a_title() {
         let group = |line: u32, column, callers: &[u32]| HeapGroup {
+            in_library: false,
             position: Position {
                 function: Some("make".to_owned()),
                 file: Some("list.c".to_owned()),

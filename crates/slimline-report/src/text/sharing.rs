@@ -8,7 +8,7 @@ use super::full_trace::more;
 use super::number::{count, percent, plural, plural_of, range};
 use super::simulation::{access_trace, data_name};
 use super::table::{Column, Rows, shorten_path};
-use super::{HEADING, STRONG, fold};
+use super::{HEADING, STRONG, WIDTH, fold, folded};
 use crate::sharing::{
     BesideRow, FalseRow, MemberRow, NameRow, SampledRun, SampledShares, SharedRow, SharingReport, UsesRow,
 };
@@ -159,9 +159,15 @@ pub(crate) fn uses(total: &UsesRow, misses: Misses, is_sampled: bool) -> String 
     format!("{}, {}; {missed}", plural(total.loads, "load"), plural(total.stores, "store"))
 }
 
+/// A line or, of long names, several.
+fn title(out: &mut impl Write, text: &str) -> fmt::Result {
+    writeln!(out)?;
+    folded(text, WIDTH, 2, 4).iter().try_for_each(|line| writeln!(out, "{STRONG}{line}{STRONG:#}"))
+}
+
 fn falsely(out: &mut impl Write, row: &FalseRow, weight: &str) -> fmt::Result {
     let names: Vec<String> = row.sides.iter().map(|side| name(&side.name)).collect();
-    writeln!(out, "\n  {STRONG}{}{STRONG:#}, {}", names.join(" and "), plural(row.lines, "line"))?;
+    title(out, &format!("{}, {}", names.join(" and "), plural(row.lines, "line")))?;
     writeln!(out, "  {}", uses(&row.total, OF_OTHER_BYTES, row.sampled.is_some()))?;
     if let Some(costs) = costs(row.cost_share, row.sampled.as_ref(), weight) {
         writeln!(out, "  {costs}")?;
@@ -174,7 +180,7 @@ fn falsely(out: &mut impl Write, row: &FalseRow, weight: &str) -> fmt::Result {
 
 fn truly(out: &mut impl Write, row: &SharedRow, weight: &str) -> fmt::Result {
     let uniform = if row.uniform { "uniform" } else { "not uniform" };
-    writeln!(out, "\n  {STRONG}{}{STRONG:#}, {}, {uniform}", name(&row.member.name), plural(row.lines, "line"))?;
+    title(out, &format!("{}, {}, {uniform}", name(&row.member.name), plural(row.lines, "line")))?;
     writeln!(out, "  {}", uses(&row.total, OF_THE_SAME_BYTES, row.sampled.is_some()))?;
     if let Some(costs) = costs(row.cost_share, row.sampled.as_ref(), weight) {
         writeln!(out, "  {costs}")?;
@@ -200,7 +206,7 @@ pub(crate) fn beside(rows: &[BesideRow]) -> String {
 /// Who does what, and where.
 fn threads(out: &mut impl Write, member: &MemberRow, misses: Misses, is_named: bool) -> fmt::Result {
     if is_named {
-        writeln!(out, "  {}", name(&member.name))?;
+        fold(out, &name(&member.name), 2, 4)?;
     }
     let columns = [Column::Text("thread"), Column::Number("loads"), Column::Number("stores"), Column::Number("missed")];
     let mut rows = Rows::new(&columns, false);

@@ -34,7 +34,7 @@ pub struct Session {
     pub complete: bool,
     /// Processes recorded.
     pub processes: u64,
-    /// Threads with samples.
+    /// Threads, also those without samples.
     pub threads: u64,
     /// Samples.
     pub samples: u64,

@@ -30,6 +30,9 @@ pub use builder::ModuleBuilder;
 pub use codec::{SECTION, SitesError, VERSION};
 pub use nameless::Nameless;
 
+/// The producer of code that is translated while it runs.
+pub const TRANSLATED: &str = "translated";
+
 /// The table of one translation unit.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Module {
@@ -282,6 +285,11 @@ impl Module {
             builder.segment([Site::new(kind, 0)]);
         }
         (ModuleId::RUNTIME, builder.finish("", "", "", ""))
+    }
+
+    /// Whether it is of code that is found while it runs: then its table comes in parts, and calls are seen that are of none.
+    pub fn is_translated(&self) -> bool {
+        self.name(self.producer) == TRANSLATED
     }
 
     /// The text of a name; empty where the module does not have it.

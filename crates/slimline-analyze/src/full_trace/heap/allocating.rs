@@ -11,8 +11,8 @@ use super::super::findings::{allocated_at, is_own};
 pub(super) struct Allocating {
     /// It tells of a static variable, which nothing frees.
     pub(super) is_static: bool,
-    /// It is in the program's own source, or nobody knows where.
-    pub(super) is_written: bool,
+    /// It allocates in the source of a library that is in every program: who calls that tells what for.
+    pub(super) is_librarys: bool,
     /// Which allocator it calls, by a number of our own; none of what allocates nothing.
     pub(super) allocator: Option<u32>,
     /// The first site of which all that is told is the same: an allocation is told by another one while tracing is paused, and loops
@@ -42,6 +42,7 @@ pub(super) struct AllocatingSites {
     /// By number: whether it is one of the program's own functions, which is traced, too.
     are_traced: Vec<bool>,
     first: FxHashMap<Told, u32>,
+    has_librarys: bool,
 }
 
 /// All that is told of a site, in words: of code that is translated each process has a table of its own.
@@ -63,6 +64,10 @@ impl Told {
         let (kind, size_bytes) = (site.kind, site.size_bytes);
         Self { object: text(module.object), kind, size_bytes, names, frames: frames.collect() }
     }
+}
+
+fn makes(kind: SiteKind) -> bool {
+    matches!(kind, SiteKind::Allocate | SiteKind::AllocateZeroed | SiteKind::Resize)
 }
 
 fn allocates(kind: SiteKind) -> bool {
@@ -87,10 +92,13 @@ impl AllocatingSites {
             let same = if is_told_apart { number } else { *self.first.entry(Told::of(module, site)).or_insert(number) };
             // Of other sites it is something else: a variable's type, an instruction that is not traced.
             let allocator = allocates(site.kind).then(|| self.allocator(module.name(site.detail)));
+            let is_librarys = makes(site.kind) && !is_own(&allocated_at(module, site).0);
+            // Of code that is found while it runs, calls that were made before are not known.
+            self.has_librarys |= is_librarys && !module.is_translated();
             self.sites.push(Allocating {
                 is_static,
                 is_of_c_library: allocates(site.kind) && is_of_c_library(module, site),
-                is_written: site.kind == SiteKind::Resize && is_own(&allocated_at(module, site).0),
+                is_librarys,
                 allocator,
                 same,
             });
@@ -125,6 +133,11 @@ impl AllocatingSites {
                 self.are_traced[*allocator as usize] = true;
             }
         }
+    }
+
+    /// Whether libraries that are in every program allocate, where it is known from the beginning which functions run.
+    pub(super) fn has_librarys(&self) -> bool {
+        self.has_librarys
     }
 
     /// What is known of a site that was taken in.

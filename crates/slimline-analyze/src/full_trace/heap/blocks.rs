@@ -5,7 +5,7 @@ use slimline_trace::stream::decode::{Program, SiteId};
 use slimline_trace::stream::sites::SiteKind;
 
 use super::super::TraceBatch;
-use super::super::calls::{Calls, PathNumber, is_of_calls};
+use super::super::calls::{Calls, MOST_FUNCTIONS, PathNumber, is_of_calls};
 use super::super::elements::{Content, Elements};
 use super::allocating::{Allocating, AllocatingSites};
 use super::live_blocks::{Block, Group, LARGE_BYTES, LiveBlocks};
@@ -52,8 +52,10 @@ pub(in crate::full_trace) struct Blocks {
 pub(in crate::full_trace) struct Allocations {
     groups: Vec<(Origin, GroupBlocks)>,
     numbers: FxHashMap<Origin, Group>,
-    /// None where nobody asked who called.
+    /// None where nobody has asked who called, and no library allocates.
     calls: Option<Calls>,
+    /// Whether all groups are told apart by who called; else those of libraries, by the first caller that is none.
+    by_callers: bool,
     /// By process and stream: the blocks of the calls of `realloc` that have not returned, the innermost last.
     resized: FxHashMap<(u32, u32), Vec<Option<Block>>>,
     /// By process and stream: blocks that the program's own functions took back, which may yet hand them on to another's.
@@ -67,8 +69,8 @@ impl Blocks {
     pub(in crate::full_trace) fn make_room(&mut self, program: &Program) {
         self.elements.make_room(program);
         self.allocations.sites.make_room(program);
-        if let Some(calls) = &mut self.allocations.calls {
-            calls.make_room(program);
+        if self.allocations.by_callers || self.allocations.sites.has_librarys() {
+            self.allocations.calls.get_or_insert_default().make_room(program);
         }
     }
 
@@ -86,7 +88,7 @@ impl Blocks {
 
     /// Has groups of one site told apart by who called for their blocks.
     pub(in crate::full_trace) fn follow_calls(&mut self) {
-        self.allocations.calls = Some(Calls::default());
+        self.allocations.by_callers = true;
     }
 
     /// What was allocated, by group.
@@ -192,7 +194,7 @@ impl Allocations {
                     (before, _) => {
                         self.make_way(live, id.0, new, bytes);
                         // What a library resizes stays that of its user, who had it allocated.
-                        let kept = before.filter(|_| !self.sites.of(id.0).is_written);
+                        let kept = before.filter(|_| self.sites.of(id.0).is_librarys);
                         let group = kept.map_or_else(|| self.group(batch, id.0), |block| block.group);
                         let content = before.map_or_else(
                             || elements.allocated(id.0, bytes),
@@ -216,8 +218,15 @@ impl Allocations {
 
     /// The group of what the site allocates now.
     fn group(&mut self, batch: &TraceBatch<'_>, site: u32) -> Group {
-        let path = self.calls.as_mut().map(|calls| calls.path((batch.process, batch.stream), SiteId(site)));
-        let Allocating { same: site, .. } = self.sites.of(site);
+        let Allocating { same, is_librarys, .. } = self.sites.of(site);
+        let most = match (self.by_callers, is_librarys) {
+            (true, _) => MOST_FUNCTIONS,
+            (false, true) => 1,
+            (false, false) => 0,
+        };
+        let stream = (batch.process, batch.stream);
+        let path = self.calls.as_mut().filter(|_| most > 0).map(|calls| calls.path(stream, SiteId(site), most));
+        let site = same;
         self.group_of(Origin { site, path })
     }
 
