@@ -363,7 +363,7 @@ impl RelayoutReport {
             last_level: replayed.last_level.clone(),
             other_share: (all_structures - searched.iter().map(|of| of.share).sum::<f64>()).max(0.0),
             unknown_share: (1.0 - all_structures).max(0.0),
-            unstructured: facts.unstructured.iter().map(|of| UnstructuredRow::of(of, facts)).collect(),
+            unstructured: UnstructuredRow::all(facts),
             structures: searched
                 .iter()
                 .zip(facts.ties)

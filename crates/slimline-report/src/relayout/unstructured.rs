@@ -6,7 +6,7 @@ use slimline_analyze::relayout::unstructured::Unstructured;
 use super::Facts;
 use crate::full_trace::known;
 
-/// Objects of no structure that one line allocates, or a static variable.
+/// Objects of no structure that are told alike: that one line allocates, or a static variable.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct UnstructuredRow {
     /// `array` and its name, a variable's name, or the type; none where none of them is known.
@@ -24,7 +24,16 @@ pub struct UnstructuredRow {
 }
 
 impl UnstructuredRow {
-    pub(super) fn of(found: &Unstructured, facts: &Facts<'_>) -> Self {
+    /// Rows, most of the time first. A line may allocate by several instructions, which nobody can tell apart.
+    pub(super) fn all(facts: &Facts<'_>) -> Vec<Self> {
+        merged(facts.unstructured.iter().map(|found| Self::of(found, facts)))
+    }
+
+    fn is_told_as(&self, other: &Self) -> bool {
+        (&self.data, &self.allocated_at, &self.allocated_in) == (&other.data, &other.allocated_at, &other.allocated_in)
+    }
+
+    fn of(found: &Unstructured, facts: &Facts<'_>) -> Self {
         let origin = &facts.origins[found.origin as usize];
         let place = Some(&origin.allocated_at).filter(|_| origin.variable.is_none());
         let array = found.array.map(|array| facts.structured.structures[array as usize].name.clone());
@@ -37,5 +46,40 @@ impl UnstructuredRow {
             objects: found.objects,
             object_bytes: found.bytes,
         }
+    }
+}
+
+fn merged(told: impl Iterator<Item = UnstructuredRow>) -> Vec<UnstructuredRow> {
+    let mut rows: Vec<UnstructuredRow> = Vec::new();
+    for row in told {
+        match rows.iter_mut().find(|known| known.is_told_as(&row)) {
+            Some(known) => {
+                known.share += row.share;
+                known.objects += row.objects;
+                known.object_bytes = known.object_bytes.saturating_add(row.object_bytes);
+            }
+            None => rows.push(row),
+        }
+    }
+    rows.sort_by(|one, other| other.share.total_cmp(&one.share));
+    rows
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_told_alike_is_one_row() {
+        let row = |at: &str, share, objects| UnstructuredRow {
+            data: Some("char".to_owned()),
+            allocated_at: Some(at.to_owned()),
+            allocated_in: Some("grow".to_owned()),
+            share,
+            objects,
+            object_bytes: 8 * objects,
+        };
+        let rows = [row("a.c:7", 0.25, 1), row("a.c:9", 0.375, 2), row("a.c:7", 0.25, 3)];
+        assert_eq!(merged(rows.into_iter()), [row("a.c:7", 0.5, 4), row("a.c:9", 0.375, 2)]);
     }
 }
