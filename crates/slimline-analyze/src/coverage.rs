@@ -1,7 +1,8 @@
 //! How much of the time is told, and why the rest is not.
 //!
 //! ```text
-//!   all weight ──► computing: no memory access could be blamed
+//!   all weight ──► computing: the code accesses no memory there
+//!             ├──► unknown: nobody could look at the code
 //!             └──► accesses ──► to an object that has a name          missing: why not
 //!                          └──► into a structure, as far as known ──► to one of its fields   missing: why not
 //! ```
@@ -17,6 +18,7 @@ use slimline_attribute::typing::element::holds;
 use slimline_attribute::typing::leaves::leaves;
 use slimline_trace::access::{GroupId, SiteId};
 
+use crate::hot::HotFindings;
 use crate::streams::Stream;
 
 /// Uses that stand for a reason.
@@ -25,8 +27,10 @@ const EXAMPLES: usize = 4;
 /// What is told of a session's weight; all sums are of the weights of samples.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Coverage {
-    /// Of samples that a memory access is blamed for; the rest is computing.
+    /// Of samples that a memory access is blamed for; the rest is computing, but for what is unknown.
     pub accesses: f64,
+    /// Of samples whose code nobody could look at.
+    pub unknown: f64,
     /// Of those, to an object that has a name.
     pub objects: f64,
     /// Of accesses into structures, and of those that may be.
@@ -65,7 +69,7 @@ pub enum What {
 /// Takes streams in, one after another.
 pub(crate) struct Counting<'t> {
     tables: &'t Tables,
-    computing: &'t BTreeMap<SiteId, u64>,
+    hot: &'t HotFindings,
     found: Coverage,
     missing: BTreeMap<What, BTreeMap<(SiteId, GroupId), f64>>,
     /// Fields of each structure asked for: offset and end.
@@ -73,8 +77,8 @@ pub(crate) struct Counting<'t> {
 }
 
 impl<'t> Counting<'t> {
-    pub(crate) fn new(tables: &'t Tables, computing: &'t BTreeMap<SiteId, u64>) -> Self {
-        Self { tables, computing, found: Coverage::default(), missing: BTreeMap::new(), fields: BTreeMap::new() }
+    pub(crate) fn new(tables: &'t Tables, hot: &'t HotFindings) -> Self {
+        Self { tables, hot, found: Coverage::default(), missing: BTreeMap::new(), fields: BTreeMap::new() }
     }
 
     pub(crate) fn finish(self) -> Coverage {
@@ -98,7 +102,10 @@ impl<'t> Counting<'t> {
         let mut weight = stream.cost.weight as f64;
         if stream.group == Tables::UNATTRIBUTED {
             // Samples that no access is blamed for have no address either.
-            weight -= self.computing.get(&stream.site).copied().unwrap_or(0) as f64;
+            let of = |at: &BTreeMap<SiteId, u64>| at.get(&stream.site).copied().unwrap_or(0) as f64;
+            let unknown = of(&self.hot.unknown_at);
+            self.found.unknown += unknown;
+            weight -= of(&self.hot.computing_at) + unknown;
         }
         if weight <= 0.0 {
             return;

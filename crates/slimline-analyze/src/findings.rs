@@ -303,7 +303,7 @@ impl<'a> Builder<'a> {
         groups.sort_by(|a, b| b.share.value.total_cmp(&a.share.value).then(a.group.cmp(&b.group)));
         let accesses = self.found.streams.iter().map(|stream| stream.executions).sum();
         let (paced, service) = (self.paced(&self.found.streams), service(&self.found.streams));
-        let mut coverage = Counting::new(self.tables, &self.hot.computing_at);
+        let mut coverage = Counting::new(self.tables, &self.hot);
         self.found.streams.iter().for_each(|stream| coverage.add(stream));
         let coverage = coverage.finish();
         Findings { unit: self.profile.unit, service, accesses, paced, groups, loops, types, coverage, hot: self.hot }

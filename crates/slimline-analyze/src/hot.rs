@@ -22,6 +22,8 @@ pub struct HotState {
     uses: FxHashMap<(GroupId, SiteId), Tally>,
     /// Weight that no memory instruction could be blamed for, by the instruction sampled.
     computing: FxHashMap<SiteId, u64>,
+    /// Weight of which it is not known whether memory is accessed, likewise.
+    unknown: FxHashMap<SiteId, u64>,
     /// By handle.
     threads: Vec<Tally>,
     /// By path of regions, of each thread.
@@ -62,6 +64,8 @@ pub struct HotFindings {
     pub computing: BTreeMap<LoopId, f64>,
     /// The same as weight, by the instruction sampled.
     pub computing_at: BTreeMap<SiteId, u64>,
+    /// Weight of which it is not known whether memory is accessed, by the instruction sampled.
+    pub unknown_at: BTreeMap<SiteId, u64>,
 }
 
 /// Adds `cost` to row `index` of a dense column.
@@ -93,8 +97,12 @@ impl Analysis for HotData {
                     state.regions.entry((thread, *region)).or_default().merge(cost);
                 }
                 state.uses.entry((batch.group[row], batch.site[row])).or_default().merge(cost);
-                if batch.kind[row] == AccessKind::NONE {
-                    *state.computing.entry(batch.site[row]).or_default() += batch.weight[row];
+                match batch.kind[row] {
+                    AccessKind::NONE => *state.computing.entry(batch.site[row]).or_default() += batch.weight[row],
+                    AccessKind::UNKNOWN if batch.group[row] == Tables::UNATTRIBUTED => {
+                        *state.unknown.entry(batch.site[row]).or_default() += batch.weight[row];
+                    }
+                    _ => {}
                 }
             }
         }
@@ -111,6 +119,9 @@ impl Analysis for HotData {
         }
         for (site, weight) in from.computing {
             *into.computing.entry(site).or_default() += weight;
+        }
+        for (site, weight) in from.unknown {
+            *into.unknown.entry(site).or_default() += weight;
         }
         for (index, tally) in from.threads.into_iter().enumerate() {
             add(&mut into.threads, index, tally);
@@ -159,6 +170,7 @@ impl Analysis for HotData {
             regions: state.regions.into_iter().collect(),
             computing: computing.into_iter().map(|(id, weight)| (id, part(weight))).collect(),
             computing_at: state.computing.into_iter().collect(),
+            unknown_at: state.unknown.into_iter().collect(),
         }
     }
 }

@@ -80,14 +80,15 @@ fn data_of(tables: &Tables, id: GroupId) -> Data {
         line: position.map_or(0, |at| at.line),
         column: position.map_or(0, |at| at.column),
     };
+    let amount = group.at_one_time();
     Data {
         kind,
         name: group.name.clone(),
         type_name: group.element.map_or_else(String::new, |element| tables.type_(element.type_id).name.clone()),
         allocated_at,
         callers: Vec::new(),
-        blocks: group.objects,
-        peak_bytes: group.at_one_time().bytes,
+        blocks: amount.objects,
+        peak_bytes: amount.bytes,
         largest_block_bytes: group.object_bytes,
     }
 }

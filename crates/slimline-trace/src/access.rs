@@ -11,7 +11,7 @@ use crate::served::Served;
 pub struct AccessKind(u8);
 
 impl AccessKind {
-    /// No memory operand (a sample that could not be blamed on an access).
+    /// No memory operand: a sample of code that computes.
     pub const NONE: Self = Self(0);
     /// Reads memory.
     pub const LOAD: Self = Self(1);

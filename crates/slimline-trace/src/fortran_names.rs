@@ -41,11 +41,12 @@ pub fn external(linked: &str) -> &str {
     }
 }
 
-/// Whether a type is spelled as gfortran has Fortran's in debug information (`real(kind=8)`), which no other language does.
+/// Whether a type is spelled as Fortran's are here, of debug information: `real(kind=8)`, `character(len=6)`, `type(cell) *`.
 pub fn is_type(spelled: &str) -> bool {
-    ["real(kind=", "integer(kind=", "logical(kind=", "complex(kind=", "character(kind=", "type("]
+    let bare = spelled.trim_start_matches("const ").trim_start_matches("volatile ");
+    ["real(kind=", "integer(kind=", "logical(kind=", "complex(kind=", "character(kind=", "character(len=", "type("]
         .iter()
-        .any(|begin| spelled.starts_with(begin))
+        .any(|begin| bare.starts_with(begin))
 }
 
 #[cfg(test)]
@@ -54,7 +55,8 @@ mod tests {
 
     #[test]
     fn types_are_fortrans_by_their_spelling() {
-        assert!(["real(kind=8)", "real(kind=8), dimension(4)", "type(cell)"].into_iter().all(is_type));
+        let types = ["real(kind=8), dimension(4)", "type(cell) *", "character(len=6)", "const integer(kind=4)"];
+        assert!(types.into_iter().all(is_type));
         assert!(!["real", "double", "typed", "int (*)(int)"].into_iter().any(is_type));
     }
 

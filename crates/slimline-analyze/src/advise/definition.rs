@@ -225,7 +225,10 @@ impl Form {
     pub(crate) fn field(self, type_name: &str, field: &str) -> String {
         match self.language {
             Language::Rust => format!("{field}: {type_name},"),
-            Language::Fortran => format!("{type_name} :: {field}"),
+            Language::Fortran => match type_name.split_once(" *") {
+                Some((target, dimensions)) => format!("{target}{dimensions}, pointer :: {field}"),
+                None => format!("{type_name} :: {field}"),
+            },
             _ => format!("{};", declarator(type_name, field)),
         }
     }

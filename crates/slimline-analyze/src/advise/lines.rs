@@ -66,7 +66,7 @@ pub struct Saved {
     pub share: f64,
     /// What of that remains where all computing of the loops goes on meanwhile.
     pub unhidden: f64,
-    /// Where caches hold all that elements have in use then, whatever order these are visited in.
+    /// The most that it may be: of elements that are visited in no order, by either bound of what caches hold of them.
     pub most: f64,
 }
 
@@ -116,8 +116,8 @@ impl Packing {
                 }
                 // Between two bounds: nothing stays in a cache, or all that is hot does and takes less room.
                 Visits::InDisorder => {
-                    let least = ratio(&|layout| layout.in_turn(1));
-                    ((ratio(&Layout::in_disorder) + least) / 2.0, least)
+                    let (alone, held) = (ratio(&Layout::in_disorder), ratio(&|layout| layout.in_turn(1)));
+                    ((alone + held) / 2.0, alone.min(held))
                 }
             };
             packing.before += of_group.share;

@@ -324,8 +324,20 @@ impl Subject<'_> {
                 percent(reached.0),
                 percent(reached.2),
                 hidden_words(saved),
-                held_words(saved),
+                self.held_words(saved),
                 self.untimed_words()
+            ),
+        }
+    }
+
+    /// What is to be said where more may be saved than is expected.
+    fn held_words(&self, saved: Saved) -> String {
+        match saved.most - saved.share {
+            ..0.005 => String::new(),
+            _ => format!(
+                ", more where caches hold what is used then: {} of the {} at most",
+                percent(saved.most),
+                self.cost()
             ),
         }
     }
@@ -498,16 +510,6 @@ fn hidden_words(saved: Saved) -> String {
         // Less changes no figure.
         ..0.005 => String::new(),
         _ => format!(", and up to {} of it is hidden behind computing in the same loops", percent(hidden)),
-    }
-}
-
-/// What is to be said where more may be saved than is expected.
-fn held_words(saved: Saved) -> String {
-    match saved.most - saved.share {
-        ..0.005 => String::new(),
-        _ => {
-            format!(", more where caches hold all that is used then: up to {} of the lines' time", percent(saved.most))
-        }
     }
 }
 

@@ -142,11 +142,18 @@ pub(super) struct Calls {
     by_text: FxHashMap<[String; 4], FunctionNumber>,
     /// By process and stream.
     running: FxHashMap<(u32, u32), Running>,
+    /// Whether functions may have begun before these were followed.
+    is_late: bool,
     paths: Vec<Vec<FunctionNumber>>,
     path_numbers: FxHashMap<Vec<FunctionNumber>, PathNumber>,
 }
 
 impl Calls {
+    /// Of streams of which nobody followed what began before.
+    pub(super) fn late() -> Self {
+        Self { is_late: true, ..Self::default() }
+    }
+
     pub(super) fn make_room(&mut self, program: &Program) {
         for site in self.by_site.len()..program.site_count() {
             let number = self.function(program, SiteId(site as u32));
@@ -182,7 +189,13 @@ impl Calls {
     /// Takes in a visit of a site ([`is_of_calls`]), with the frame that it tells, or the place of the return address.
     pub(super) fn follow(&mut self, stream: (u32, u32), site: SiteId, kind: SiteKind, frame: Option<u64>) {
         let call = Call { function: self.by_site[site.0 as usize], frame };
-        let running = self.running.entry(stream).or_default();
+        let running = self.running.entry(stream).or_insert_with(|| {
+            let mut running = Running::default();
+            if self.is_late {
+                running.doubt();
+            }
+            running
+        });
         match kind {
             SiteKind::Enter | SiteKind::EnterFrame => running.begin(call),
             SiteKind::Leave => running.end(call.function),

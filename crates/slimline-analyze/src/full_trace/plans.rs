@@ -25,6 +25,8 @@ pub(super) struct Plans {
     loads_and_stores: Vec<PlannedAccess>,
     /// All segments that access memory are.
     all_by_site: bool,
+    /// Whether those that tell of calls are, as somebody follows them.
+    follows_calls: bool,
     /// By site: what is computed with each access of it.
     work: Vec<Work>,
 }
@@ -86,6 +88,10 @@ fn changes_blocks(kind: SiteKind) -> bool {
     matches!(kind, Allocate | AllocateZeroed | Resize | ResizeBegins | Free | Static)
 }
 
+fn by_site(program: &Program, segment: SegmentId) -> Kept {
+    Kept::Sites { changes_blocks: program.sites_of(segment).any(|(_, site)| changes_blocks(site.kind)) }
+}
+
 impl Plans {
     /// Goes through all that accesses memory site by site: for who asks for more than addresses.
     pub(super) fn by_site() -> Self {
@@ -97,14 +103,24 @@ impl Plans {
             let told = program.instructions_per_access(SiteId(site as u32));
             self.work.push(told.map_or(Work::USUAL, Work::of));
         }
+        if blocks.follows_calls() && !self.follows_calls {
+            self.follows_calls = true;
+            for segment in 0..self.segments.len() {
+                let id = SegmentId(segment as u32);
+                if program.sites_of(id).any(|(_, site)| is_of_calls(site.kind)) {
+                    self.segments[segment] = by_site(program, id);
+                    self.is_by_site[segment] = true;
+                }
+            }
+        }
         for segment in self.segments.len()..program.segments().len() {
-            let kept = self.plan(program, SegmentId(segment as u32), blocks);
+            let kept = self.plan(program, SegmentId(segment as u32));
             self.is_by_site.push(matches!(kept, Kept::Sites { .. }));
             self.segments.push(kept);
         }
     }
 
-    fn plan(&mut self, program: &Program, segment: SegmentId, blocks: &Blocks) -> Kept {
+    fn plan(&mut self, program: &Program, segment: SegmentId) -> Kept {
         let first = self.loads_and_stores.len();
         for (told, site) in program.sites_of(segment) {
             match (plain_kind(site.kind), site.kind) {
@@ -115,11 +131,10 @@ impl Plans {
                 (None, SiteKind::Untraced | SiteKind::Acquire) => {}
                 // Whoever follows them asks for them by themselves.
                 (None, SiteKind::Region | SiteKind::Watch | SiteKind::Unwatch) => {}
-                (None, kind) if is_of_calls(kind) && !blocks.follows_calls() => {}
+                (None, kind) if is_of_calls(kind) && !self.follows_calls => {}
                 _ => {
                     self.loads_and_stores.truncate(first);
-                    let changes_blocks = program.sites_of(segment).any(|(_, site)| changes_blocks(site.kind));
-                    return Kept::Sites { changes_blocks };
+                    return by_site(program, segment);
                 }
             }
         }

@@ -22,6 +22,11 @@ pub fn definitions(structure: &StructureShape, candidate: &Candidate) -> String 
         let own = |field: &usize| line(form, structure, candidate, *field, 1);
         part.iter().filter_map(own).collect()
     };
+    // What stays one structure.
+    let whole = || -> Vec<String> {
+        let padding = fortran::padding(structure, candidate);
+        lines(&candidate.parts[0]).into_iter().chain(padding).collect()
+    };
     let is_rust = structure.language == Language::Rust;
     let mut code = String::new();
     match candidate.change {
@@ -29,9 +34,7 @@ pub fn definitions(structure: &StructureShape, candidate: &Candidate) -> String 
             if is_rust {
                 let _ = writeln!(code, "#[repr(align({}))]", alignment(candidate, 0));
             }
-            let padding = fortran::padding(structure, candidate);
-            let lines: Vec<String> = lines(&candidate.parts[0]).into_iter().chain(padding).collect();
-            form.structure(&mut code, &line_name(structure), &lines, None);
+            form.structure(&mut code, &line_name(structure), &whole(), None);
         }
         Change::Reorder
         | Change::Pool
@@ -51,9 +54,7 @@ pub fn definitions(structure: &StructureShape, candidate: &Candidate) -> String 
             if is_rust && !attribute.is_empty() {
                 let _ = writeln!(code, "{attribute}");
             }
-            let padding = fortran::padding(structure, candidate);
-            let lines: Vec<String> = lines(&candidate.parts[0]).into_iter().chain(padding).collect();
-            form.structure(&mut code, name, &lines, None);
+            form.structure(&mut code, name, &whole(), None);
         }
         Change::HotCold => {
             let cold = format!("{name}_cold");
@@ -218,7 +219,10 @@ fn line(form: Form, structure: &StructureShape, candidate: &Candidate, number: u
         return Some(form.field(held, &field_name(field)) + " // it, not a pointer to it");
     }
     let is_known = !field.is_shared && field.hold == Hold::None;
-    if !is_known || lanes > 1 && field.type_name.contains("(*") {
+    // An array of pointers is nothing that Fortran has.
+    let has_no_lanes =
+        field.type_name.contains("(*") || form.language == Language::Fortran && field.type_name.contains('*');
+    if !is_known || lanes > 1 && has_no_lanes {
         // The widths of bit-fields are not known here, nor how a parent is declared.
         let times = if lanes > 1 { format!(", {lanes} of it") } else { String::new() };
         return Some(form.as_declared(&field.name, &times));

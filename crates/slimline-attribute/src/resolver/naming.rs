@@ -61,6 +61,7 @@ impl Candidates<'_> {
     pub(super) fn best(&self) -> Option<&str> {
         let held_in = |wanted| self.holder.filter(|holder| holder.held_in == wanted).map(|holder| holder.name.as_str());
         held_in(HeldIn::Memory)
+            .or_else(|| held_in(HeldIn::Container))
             .or_else(|| self.node_type())
             .or_else(|| held_in(HeldIn::Variable))
             .or_else(|| self.reached.by_most())

@@ -1,8 +1,8 @@
 //! Unlike things that one source line allocates are not one data structure: `allocate(cells(n), a(m, m))`, or the nodes and
 //! the buckets of a hash table, whose allocations lie in the library.
 //!
-//! What an instruction allocates is asked for only where a line allocates by several: a copy that the compiler made of one
-//! says the same as that, or nothing, and makes nothing else.
+//! What an instruction allocates is asked for only where a line allocates by several: a copy that the compiler made of one says the
+//! same as that, or nothing.
 
 use std::rc::Rc;
 
@@ -12,7 +12,8 @@ use slimline_trace::address::Svma;
 
 use crate::data::address_space::Modules;
 use crate::tables::TypeId;
-use crate::typing::heap::{ANY_BYTES, Allocation, AllocationFrame, HeldIn, allocation};
+use crate::typing::debug_info::DebugInfo;
+use crate::typing::heap::{ANY_BYTES, Allocation, AllocationFrame, HeldIn, Holder, allocation};
 use crate::typing::layout::TypeTable;
 
 /// A call of an allocation's path: number of its module, and where in that it returns to.
@@ -30,66 +31,84 @@ pub(super) fn allocated(modules: &Modules<'_>, calls: &[Call], bytes: u64, table
 }
 
 /// What tells blocks of one line from others of it.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 struct Made {
     /// What they are arrays of, but bytes, which say nothing of what is in them.
     element: Option<TypeId>,
-    /// The static or member that their address is stored to.
+    /// The static or member that their address is stored to; in Fortran the variable, too.
     held_in: Option<String>,
-}
-
-impl Made {
-    fn is_unlike(&self, other: &Self) -> bool {
-        fn differ<T: PartialEq>(one: Option<&T>, other: Option<&T>) -> bool {
-            one.zip(other).is_some_and(|(one, other)| one != other)
-        }
-        differ(self.element.as_ref(), other.element.as_ref()) || differ(self.held_in.as_ref(), other.held_in.as_ref())
-    }
 }
 
 /// The groups of lines that allocate by several instructions.
 #[derive(Default)]
 pub(super) struct Unlike {
     /// By a line's first group.
-    groups: FxHashMap<GroupId, Vec<Alike>>,
+    lines: FxHashMap<GroupId, Line>,
     made: FxHashMap<Rc<[Call]>, Made>,
     table: TypeTable,
 }
 
-/// Calls that make blocks of one group.
-struct Alike {
-    group: GroupId,
-    calls: Vec<Rc<[Call]>>,
+/// The groups of one line.
+#[derive(Default)]
+struct Line {
+    by_calls: FxHashMap<Rc<[Call]>, GroupId>,
+    /// Once several calls were met.
+    by_made: FxHashMap<Made, GroupId>,
 }
 
 impl Unlike {
-    /// Notes what makes the blocks of a line's new group, of which `first` is the line's first one.
-    pub(super) fn insert(&mut self, first: GroupId, group: GroupId, calls: &Rc<[Call]>) {
-        self.groups.entry(first).or_default().push(Alike { group, calls: vec![Rc::clone(calls)] });
+    /// Notes which calls make the blocks of a line's new group; `first` is the line's first one.
+    pub(super) fn insert(&mut self, modules: &Modules<'_>, first: GroupId, group: GroupId, calls: &Rc<[Call]>) {
+        let line = self.lines.entry(first).or_default();
+        line.by_calls.insert(Rc::clone(calls), group);
+        if group != first {
+            let made = made(&mut self.made, &mut self.table, modules, calls);
+            line.by_made.insert(made, group);
+        }
     }
 
-    /// Of the groups of the line whose first one is `first`, the one whose blocks are like those that `calls` make.
+    /// Of the groups of the line whose first one is `first`, the one whose blocks are as those that `calls` make; `None` where
+    /// none is. What nothing is known of is of the first one.
     pub(super) fn find(&mut self, modules: &Modules<'_>, first: GroupId, calls: &Rc<[Call]>) -> Option<GroupId> {
-        let groups = self.groups.get_mut(&first)?;
-        if let Some(known) = groups.iter().find(|alike| alike.calls.contains(calls)) {
-            return Some(known.group);
+        let Self { lines, made: known, table } = self;
+        let line = lines.get_mut(&first)?;
+        if let Some(group) = line.by_calls.get(calls) {
+            return Some(*group);
         }
-        let mut made = |calls: &Rc<[Call]>| {
-            let table = &mut self.table;
-            self.made.entry(Rc::clone(calls)).or_insert_with(|| Made::by(modules, calls, table)).clone()
-        };
-        let own = made(calls);
-        let alike = groups.iter_mut().find(|alike| !alike.calls.iter().any(|calls| own.is_unlike(&made(calls))))?;
-        alike.calls.push(Rc::clone(calls));
-        Some(alike.group)
+        if line.by_made.is_empty() {
+            let of_first = line.by_calls.keys().next().cloned().unwrap_or_default();
+            line.by_made.insert(made(known, table, modules, &of_first), first);
+        }
+        let own = made(known, table, modules, calls);
+        let group = if own == Made::default() { first } else { *line.by_made.get(&own)? };
+        line.by_calls.insert(Rc::clone(calls), group);
+        Some(group)
     }
+}
+
+fn made(
+    known: &mut FxHashMap<Rc<[Call]>, Made>,
+    table: &mut TypeTable,
+    modules: &Modules<'_>,
+    calls: &Rc<[Call]>,
+) -> Made {
+    known.entry(Rc::clone(calls)).or_insert_with(|| Made::by(modules, calls, table)).clone()
 }
 
 impl Made {
     fn by(modules: &Modules<'_>, calls: &[Call], table: &mut TypeTable) -> Self {
         let found = allocated(modules, calls, ANY_BYTES, table);
         let element = found.element.filter(|element| element.bytes > 1).map(|element| element.type_id);
-        let holder = found.holder.filter(|holder| holder.held_in == HeldIn::Memory);
+        // One statement of Fortran allocates several variables.
+        let is_fortran = calls
+            .last()
+            .is_some_and(|&(module, _)| modules.get(module).debug_info().is_some_and(DebugInfo::has_fortran));
+        let tells = |holder: &Holder| match holder.held_in {
+            HeldIn::Memory => true,
+            HeldIn::Variable => is_fortran,
+            HeldIn::Container | HeldIn::Constructor => false,
+        };
+        let holder = found.holder.filter(tells);
         Self { element, held_in: holder.map(|holder| holder.name) }
     }
 }

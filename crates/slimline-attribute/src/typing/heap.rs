@@ -57,6 +57,8 @@ pub struct Holder {
 pub enum HeldIn {
     /// A static or a member of an object.
     Memory,
+    /// Whatever the container has, whose method allocates.
+    Container,
     /// A local variable.
     Variable,
     /// A local variable of a function that returns the block, and no caller is known to call it otherwise: what a
@@ -106,7 +108,7 @@ pub fn allocation(frames: &[AllocationFrame<'_, '_>], bytes: u64, table: &mut Ty
             let container = container.filter(|_| found.element.is_some() && !was_handed);
             // A caller of a function that returns the block knows better what it is for.
             let holder = function.holder(&uses, handed.is_some()).or(found.holder);
-            found.holder = holder.or(container.map(|name| Holder { name, held_in: HeldIn::Memory }));
+            found.holder = holder.or(container.map(|name| Holder { name, held_in: HeldIn::Container }));
         }
         if own && handed.is_none() {
             break;

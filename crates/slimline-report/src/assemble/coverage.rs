@@ -12,6 +12,7 @@ pub(super) fn view(found: &Coverage, tables: &Tables, weight: u64) -> view::Cove
     let share = |part: f64| part / weight.max(1) as f64;
     view::Coverage {
         accesses: share(found.accesses),
+        unknown: share(found.unknown),
         objects: share(found.objects),
         structures: share(found.structures),
         fields: share(found.fields),

@@ -29,8 +29,11 @@ impl UnstructuredRow {
         merged(facts.unstructured.iter().map(|found| Self::of(found, facts)))
     }
 
+    /// Of variables, and of what has no line, being called alike says nothing.
     fn is_told_as(&self, other: &Self) -> bool {
-        (&self.data, &self.allocated_at, &self.allocated_in) == (&other.data, &other.allocated_at, &other.allocated_in)
+        self.allocated_at.is_some()
+            && (&self.data, &self.allocated_at, &self.allocated_in)
+                == (&other.data, &other.allocated_at, &other.allocated_in)
     }
 
     fn of(found: &Unstructured, facts: &Facts<'_>) -> Self {
@@ -81,5 +84,8 @@ mod tests {
         };
         let rows = [row("a.c:7", 0.25, 1), row("a.c:9", 0.375, 2), row("a.c:7", 0.25, 3)];
         assert_eq!(merged(rows.into_iter()), [row("a.c:7", 0.5, 4), row("a.c:9", 0.375, 2)]);
+        // Two files may have such a variable each.
+        let variable = || UnstructuredRow { allocated_at: None, allocated_in: None, ..row("", 0.5, 1) };
+        assert_eq!(merged([variable(), variable()].into_iter()).len(), 2);
     }
 }

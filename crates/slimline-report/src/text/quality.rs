@@ -56,16 +56,21 @@ pub(super) fn write(
 }
 
 /// How much is resolved: each share, and what it is of.
-pub(crate) fn shares(coverage: &Coverage, cost: &str) -> [(String, String); 4] {
+pub(crate) fn shares(coverage: &Coverage, cost: &str) -> Vec<(String, String)> {
     let of = |part: f64, whole: f64| percent(if whole > 0.0 { part / whole } else { 0.0 });
     let of_cost = |what: &str| format!("of the {cost} is spent on {what}");
     let resolved_to = |what: &str| format!("of that is resolved to {what}");
-    [
-        (percent(coverage.accesses), of_cost("memory accesses; the rest is computing")),
+    let rest = if coverage.unknown > 0.0 { "" } else { "; the rest is computing" };
+    let mut shares = vec![
+        (percent(coverage.accesses), of_cost(&format!("memory accesses{rest}"))),
         (of(coverage.objects, coverage.accesses), resolved_to("an object")),
         (percent(coverage.structures), of_cost("accesses into structures, or that may be")),
         (of(coverage.fields, coverage.structures), resolved_to("a field")),
-    ]
+    ];
+    if coverage.unknown > 0.0 {
+        shares.push((percent(coverage.unknown), of_cost("code that nobody could look at; the rest is computing")));
+    }
+    shares
 }
 
 /// A reason, and below it where it is met most.

@@ -5,8 +5,11 @@ use serde::{Deserialize, Serialize};
 /// Shares of the session's weight. An access of unknown type may be into a structure, so it counts as one.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq)]
 pub struct Coverage {
-    /// Of samples that a memory access is blamed for; the rest is computing.
+    /// Of samples that a memory access is blamed for; the rest is computing, but for what is unknown.
     pub accesses: f64,
+    /// Of samples whose code nobody could look at.
+    #[serde(default)]
+    pub unknown: f64,
     /// Of those, to an object that has a name.
     pub objects: f64,
     /// Of accesses into structures, and of those that may be.

@@ -162,6 +162,7 @@ pub(crate) fn art() -> Report {
         loops: vec![row(615, 616, 0.5657, &[40]), row(607, 608, 0.144, &[40]), row(545, 548, 0.1083, &[32, 0])],
         coverage: Coverage {
             accesses: 0.97,
+            unknown: 0.0,
             objects: 0.93,
             structures: 0.9,
             fields: 0.81,

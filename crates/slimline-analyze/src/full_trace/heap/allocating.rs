@@ -135,6 +135,11 @@ impl AllocatingSites {
         }
     }
 
+    /// Whether any site was taken in.
+    pub(super) fn has_any(&self) -> bool {
+        !self.sites.is_empty()
+    }
+
     /// Whether libraries that are in every program allocate, where it is known from the beginning which functions run.
     pub(super) fn has_librarys(&self) -> bool {
         self.has_librarys

@@ -68,9 +68,12 @@ pub(in crate::full_trace) struct Allocations {
 impl Blocks {
     pub(in crate::full_trace) fn make_room(&mut self, program: &Program) {
         self.elements.make_room(program);
-        self.allocations.sites.make_room(program);
-        if self.allocations.by_callers || self.allocations.sites.has_librarys() {
-            self.allocations.calls.get_or_insert_default().make_room(program);
+        let Allocations { sites, calls, by_callers, .. } = &mut self.allocations;
+        let is_late = sites.has_any();
+        sites.make_room(program);
+        if *by_callers || sites.has_librarys() {
+            let calls = calls.get_or_insert_with(|| if is_late { Calls::late() } else { Calls::default() });
+            calls.make_room(program);
         }
     }
 

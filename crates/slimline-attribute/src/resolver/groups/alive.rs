@@ -11,22 +11,19 @@ pub(super) struct Alive {
 }
 
 impl Alive {
-    /// Most of a group that was alive at one time, of which `touched` objects were touched and `large` blocks are known, of which that is
-    /// `most_large`; `None` where too little is known. Small blocks, of which a part is counted, are left out where too few were, hardly any
-    /// bytes are theirs, and none was touched.
-    pub(super) fn with(&self, touched: u64, large: u64, most_large: Amount) -> Option<Amount> {
+    /// Most of a group that was alive at one time, of whose large blocks that is `most_large`; `None` where too little is known. Of small
+    /// ones a part is counted; too few of them are left out where none was touched (`has_small`).
+    pub(super) fn with(&self, has_small: bool, most_large: Amount) -> Option<Amount> {
         if self.counted >= LEAST_COUNTED {
             let small = Amount { objects: self.blocks, bytes: self.bytes };
             return Some([small, most_large].into_iter().sum());
         }
-        (touched <= large && self.bytes <= most_large.bytes / HARDLY).then_some(most_large)
+        (most_large.objects > 0 && !has_small).then_some(most_large)
     }
 }
 
 /// With fewer blocks counted the objects that were touched tell more: 16 are off by a quarter.
-pub(super) const LEAST_COUNTED: u64 = 16;
-/// Part of what is known beside which an estimate may be off by as much as it is.
-const HARDLY: u64 = 16;
+const LEAST_COUNTED: u64 = 16;
 
 /// Most blocks that were alive at one time, and most bytes; of each (when it began, when it ended, bytes).
 pub(super) fn most_alive(lives: &[(u64, u64, u64)]) -> Amount {
@@ -69,16 +66,13 @@ mod tests {
     }
 
     #[test]
-    fn a_part_that_is_counted_tells_where_it_is_enough_or_hardly_matters() {
+    fn a_part_that_is_counted_tells_where_it_is_enough() {
         let large = Amount { objects: 2, bytes: 1600 };
         let of = |counted, bytes| Alive { counted, blocks: 64, bytes };
-        assert_eq!(of(16, 900).with(9, 3, large), Some(Amount { objects: 66, bytes: 2500 }));
-        assert_eq!(of(15, 900).with(3, 3, large), None);
-        assert_eq!(of(15, 100).with(3, 3, large), Some(large));
-        assert_eq!(of(15, 101).with(3, 3, large), None);
-        // One was touched that is not large.
-        assert_eq!(of(15, 100).with(4, 3, large), None);
-        assert_eq!(Alive::default().with(3, 3, large), Some(large));
-        assert_eq!(Alive::default().with(1, 0, Amount::default()), None);
+        assert_eq!(of(16, 900).with(true, large), Some(Amount { objects: 66, bytes: 2500 }));
+        assert_eq!(of(15, 900).with(false, large), Some(large));
+        assert_eq!(of(15, 900).with(true, large), None);
+        assert_eq!(Alive::default().with(false, large), Some(large));
+        assert_eq!(Alive::default().with(false, Amount::default()), None);
     }
 }

@@ -19,9 +19,9 @@ use super::{Memory, Place, ProcessId, ProcessView, Reason};
 use crate::data::address_space::{Found, MappingName};
 use crate::data::timed::Extent;
 use crate::data::wrappers::WrapperRules;
-use crate::tables::{Group, GroupKind, Tables};
+use crate::tables::{Amount, Group, GroupKind, Tables};
 use crate::typing::frame::FrameLayout;
-use alive::{Alive, LEAST_COUNTED, most_alive};
+use alive::{Alive, most_alive};
 
 /// What makes two objects the same data structure.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -104,6 +104,8 @@ pub(super) struct Groups {
     objects: FxHashMap<ObjectKey, ObjectId>,
     /// Of groups with allocation call paths that were counted.
     alive: FxHashMap<GroupId, Alive>,
+    /// Groups of which small heap blocks were touched.
+    has_small: FxHashSet<GroupId>,
     /// Lives of the large heap blocks of each group: when it began, when it ended, bytes.
     large: FxHashMap<GroupId, Vec<(u64, u64, u64)>>,
     /// Pages of mappings that were used and never seen mapped.
@@ -134,6 +136,7 @@ impl Groups {
             by_stack: FxHashMap::default(),
             objects: FxHashMap::default(),
             alive: FxHashMap::default(),
+            has_small: FxHashSet::default(),
             large: FxHashMap::default(),
             pages_beyond: FxHashSet::default(),
             identities: FxHashMap::default(),
@@ -238,16 +241,13 @@ impl Groups {
             let row = &mut self.rows[group.index()];
             let alive = self.alive.get(&group).copied().unwrap_or_default();
             // Large blocks are not among those counted by path.
-            let lives = self.large.get(&group).map_or(&[][..], Vec::as_slice);
-            let most_large = most_alive(lives);
-            if alive.counted >= LEAST_COUNTED {
-                let blocks = alive.blocks.saturating_add(most_large.objects);
-                let bytes = alive.bytes.saturating_add(most_large.bytes);
-                row.estimated = blocks > row.objects || bytes > row.bytes || row.partly_followed;
-                row.objects = row.objects.max(blocks);
+            let most_large = most_alive(self.large.get(&group).map_or(&[], Vec::as_slice));
+            row.alive = alive.with(self.has_small.contains(&group), most_large);
+            if let Some(Amount { objects, bytes }) = row.alive.filter(|of| *of != most_large) {
+                row.estimated = objects > row.objects || bytes > row.bytes || row.partly_followed;
+                row.objects = row.objects.max(objects);
                 row.bytes = row.bytes.max(bytes);
             }
-            row.alive = alive.with(row.objects, lives.len() as u64, most_large);
         }
         self.rows
     }
@@ -257,6 +257,7 @@ impl Groups {
         let group = self.of_stack(view, block.stack, GroupKind::Heap, 0);
         let key = ObjectKey::Block(view.id, block.base.0, block.bytes, block.stack);
         let place = self.object(key, group, block.base.0, block.bytes);
+        self.has_small.insert(group);
         let is_small = block.bytes < view.process.tables.followed_bytes;
         self.rows[group.index()].partly_followed |= is_small && !view.process.tables.follows_all;
         let memory = if is_small { Memory::Sample } else { Memory::Known };
@@ -415,7 +416,7 @@ impl Groups {
                 stack: path.stack(),
                 ..Group::unattributed()
             });
-            self.unlike.insert(first.unwrap_or(group), group, &path.inner);
+            self.unlike.insert(view.modules, first.unwrap_or(group), group, &path.inner);
             self.origins[group.index()] = Some(Origin::Path(Rc::clone(&path.calls)));
             group
         });
