@@ -339,6 +339,14 @@ impl Elements {
         (fit == Fit::Whole).then_some(Content { element, fit, skipped, is_variable: false })
     }
 
+    /// What an array of so many bytes is of which nobody has said it, where all that names what it accesses there names this element.
+    pub(super) fn array_of(&self, element: ElementId, bytes: u64) -> Option<Content> {
+        let candidate = self.get(element);
+        let is_one = candidate.is_union() || candidate.declaration.is_foreign;
+        let (fit, skipped) = candidate.fit(bytes, false);
+        (fit == Fit::Repeats && !is_one).then_some(Content { element, fit, skipped, is_variable: false })
+    }
+
     /// How a site sees a block.
     pub(super) fn view(&mut self, content: Content, site: u32, start: u64, end: u64) -> View {
         let Content { element, fit, skipped, is_variable } = content;

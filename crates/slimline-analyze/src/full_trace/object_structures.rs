@@ -10,7 +10,7 @@ use slimline_simulate::relocated::is_object;
 use slimline_trace::stream::decode::{Program, SiteId};
 use slimline_trace::stream::sites::{Module, Site, SiteKind};
 
-use super::elements::{Content, Element, ElementId, Fit, NO_ELEMENT, Part, language_of};
+use super::elements::{Content, Element, ElementId, Elements, Fit, NO_ELEMENT, Part, language_of};
 use super::findings::{is_own, place};
 use super::heap::blocks::Blocks;
 use super::heap::live_blocks::{BlockNumber, Group, NO_GROUP};
@@ -212,6 +212,48 @@ pub(super) struct ObjectStructures {
     /// The same of what allocates objects of no structure.
     touching_plain: FxHashSet<(Group, u32)>,
     last_plain: Vec<Group>,
+    /// By group, what its blocks may be arrays of.
+    guesses: FxHashMap<Group, Guess>,
+}
+
+/// What sites name that access blocks of which nobody said what is in them, as a function that hands on what `malloc` returns knows no type.
+#[derive(Clone, Copy, Debug, Default)]
+struct Guess {
+    element: ElementId,
+    named: u32,
+    unnamed: u32,
+    /// Two sites contradict each other, or an access is not where it would be in an array of these.
+    is_wrong: bool,
+}
+
+impl Guess {
+    /// Looks that have to agree, and how many of them one may be that names nothing.
+    const LEAST: u32 = 2;
+    const UNNAMED: u32 = 4;
+
+    fn see(&mut self, site: u32, at: u64, elements: &Elements) {
+        let named = elements.named(SiteId(site));
+        if named.element == NO_ELEMENT {
+            self.unnamed += 1;
+            return;
+        }
+        self.named += 1;
+        let holds = |outer: ElementId, inner| elements.get(outer).has_within(inner);
+        if self.element == NO_ELEMENT || holds(named.element, self.element) {
+            self.element = named.element;
+        }
+        if self.element != named.element {
+            self.is_wrong |= !holds(self.element, named.element);
+            return;
+        }
+        let size = u64::from(elements.get(named.element).declaration.bytes);
+        self.is_wrong |= named.offset_bytes.is_some_and(|offset| at.checked_rem(size) != Some(offset.into()));
+    }
+
+    fn element(&self) -> Option<ElementId> {
+        let is_known = !self.is_wrong && self.named >= Self::LEAST && self.unnamed <= self.named / Self::UNNAMED;
+        is_known.then_some(self.element)
+    }
 }
 
 impl ObjectStructures {
@@ -236,8 +278,14 @@ impl ObjectStructures {
         }
     }
 
-    /// A site accesses an object of a group that has this in it now.
-    pub(super) fn access(&mut self, (object, group): (u32, Group), content: Content, site: u32) {
+    /// A site accesses an object of a group that has this in it now, so many bytes behind its beginning.
+    pub(super) fn access(
+        &mut self,
+        (object, group): (u32, Group),
+        content: Content,
+        (site, at): (u32, u64),
+        elements: &Elements,
+    ) {
         if !is_object(object) {
             return;
         }
@@ -251,6 +299,9 @@ impl ObjectStructures {
             self.last_plain.resize(of_site + 1, NO_GROUP);
         }
         let element = content.element();
+        if element == NO_ELEMENT && group != NO_GROUP {
+            self.guesses.entry(group).or_default().see(site, at, elements);
+        }
         if element != NO_ELEMENT && std::mem::replace(&mut self.last[of_site], element) != element {
             self.touching.insert((element, site));
         }
@@ -266,7 +317,12 @@ impl ObjectStructures {
         let mut structured = Structured::default();
         let mut of_elements = Vec::new();
         for object in 0..objects.len() {
-            let content = self.contents.get(object).copied().unwrap_or_default();
+            let known = self.contents.get(object).copied().unwrap_or_default();
+            let guessed = || {
+                let Object { origin, bytes, .. } = objects[object];
+                elements.array_of(self.guesses.get(&origin)?.element()?, bytes)
+            };
+            let content = Some(known).filter(|known| known.fit() != Fit::None).or_else(guessed).unwrap_or_default();
             let filled = match content.fit() {
                 Fit::None => None,
                 Fit::Whole => Some(Filled::One),
@@ -285,7 +341,9 @@ impl ObjectStructures {
                 ObjectStructure { structure, filled, skipped: content.skipped() }
             }));
         }
-        for &(element, site) in &self.touching {
+        let guessed = |&(group, site): &(Group, u32)| Some((self.guesses.get(&group)?.element()?, site));
+        let touching_guessed: Vec<(ElementId, u32)> = self.touching_plain.iter().filter_map(guessed).collect();
+        for &(element, site) in self.touching.iter().chain(&touching_guessed) {
             let Some(number) = numbers[element as usize] else { continue };
             let (module, site) = program.site(SiteId(site));
             let is_by_name = module.name(site.structure) == elements.get(element).declaration.name;

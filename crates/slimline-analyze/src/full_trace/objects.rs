@@ -197,7 +197,9 @@ impl Found {
             object => object,
         };
         if let Some(structures) = &mut self.structures {
-            structures.access((object, found.group), memory.live.block(number).content, site);
+            let block = memory.live.block(number);
+            let at = address.wrapping_sub(block.start);
+            structures.access((object, found.group), block.content, (site, at), memory.elements);
         }
         self.recent[site as usize] = (reach, object);
         (reach, object)
@@ -556,6 +558,45 @@ mod tests {
         let [field] = fields.fields.as_slice() else { panic!("{fields:?}") };
         assert_eq!((field.name.as_str(), field.offset), ("node.key", 8));
         assert_eq!([0, 1].map(|place| field.value(place)), [Some(7.0), Some(9.0)]);
+    }
+
+    /// As of what `xcalloc(n, sizeof *nodes)` returns.
+    #[test]
+    fn arrays_are_told_by_what_accesses_them() {
+        use super::super::object_structures::{Filled, ObjectStructure};
+        let filled = |bytes: u64, accesses: &[(u32, u64)]| {
+            let mut builder = ModuleBuilder::new();
+            let [node, key, other, long] = ["node", "key", "other", "long"].map(|name| builder.name(name));
+            let member =
+                |offset_bytes| Member { name: key, type_name: long, offset_bytes, size_bytes: 8, structure: None };
+            for (name, size_bytes) in [(node, 24), (other, 16)] {
+                builder.structure(Structure { name, size_bytes, members: vec![member(8)], ..Structure::default() });
+            }
+            let of = |structure, kind| Site { structure, field: key, offset_bytes: Some(8), ..Site::new(kind, 8) };
+            builder.segment([Site::new(SiteKind::Allocate, 0)]);
+            builder.segment([of(node, SiteKind::Load)]);
+            builder.segment([of(node, SiteKind::Store)]);
+            builder.segment([of(other, SiteKind::Load)]);
+            builder.segment([Site::new(SiteKind::Load, 8)]);
+            let module = builder.finish("a.c", "a.o", "/", "test");
+            let mut program = Program::new();
+            program.add(module.encode().0, module);
+            let accesses = accesses.iter().map(|&(segment, at)| (segment, vec![0x1000 + at]));
+            let run: Vec<_> = [(0, vec![0x1000, bytes])].into_iter().chain(accesses).collect();
+            let (words, visits) = visits_of(&program, &run);
+            let (mut made, mut accesses) = (ObjectAccesses::with_structures(), Vec::new());
+            let batch = TraceBatch { visits: &visits, words: &words, ..TraceBatch::default() };
+            made.update(&program, &batch, &mut accesses, &mut |_| {});
+            made.structured(&program).objects[0]
+        };
+        let array = Some(ObjectStructure { structure: 0, filled: Filled::Array, skipped: 0 });
+        assert_eq!(filled(72, &[(1, 8), (2, 8 + 48)]), array);
+        // Once is chance; another structure, another place, a pool's header in front, no structure.
+        assert_eq!(filled(72, &[(1, 8)]), None);
+        assert_eq!(filled(72, &[(1, 8), (2, 32), (3, 8)]), None);
+        assert_eq!(filled(72, &[(1, 8), (2, 16)]), None);
+        assert_eq!(filled(80, &[(1, 8), (2, 32)]), None);
+        assert_eq!(filled(72, &[(1, 8), (2, 32), (4, 0)]), None);
     }
 
     #[test]

@@ -261,7 +261,7 @@ impl Element {
     }
 
     /// Whether it is made of this one, at any depth.
-    pub(super) fn has_within(&self, inner: ElementId) -> bool {
+    pub(in crate::full_trace) fn has_within(&self, inner: ElementId) -> bool {
         self.made_of.binary_search(&inner).is_ok()
     }
 
