@@ -220,7 +220,11 @@ impl Subject<'_> {
         }
         let element = self.element_type().filter(|found| found.is_built_in());
         if let Some(element) = element {
-            return Some(format!("Its elements are of {}: no program can change its definition.", element.name));
+            let but = self
+                .own_type_in(element, MOST_NESTED)
+                .map(|own| format!(", but that of {} in it ({} of its {} bytes)", own.name, own.bytes, element.bytes));
+            let but = but.unwrap_or_default();
+            return Some(format!("Its elements are of {}: no program can change its definition{but}.", element.name));
         }
         caches::fits(self).or_else(|| {
             let Amount { objects, bytes: size } = self.amount();
@@ -229,6 +233,21 @@ impl Subject<'_> {
             self.is_one_or_small()
                 .then(|| format!("It is {what} of {size}: there is no array whose lines another layout could save."))
         })
+    }
+
+    /// The largest of the program's own structures that a type holds by value.
+    fn own_type_in(&self, type_: &Type, deeper: u32) -> Option<&Type> {
+        let deeper = deeper.checked_sub(1)?;
+        let members = type_.members.iter().filter_map(|member| Some(self.tables.type_(member.type_id?)));
+        let own = members.filter_map(|member| {
+            let held = match member.kind {
+                TypeKind::Array { element, .. } => self.tables.type_(element),
+                _ => member,
+            };
+            let is_own = held.kind == TypeKind::Structure && !held.is_built_in();
+            if is_own { Some(held) } else { self.own_type_in(held, deeper) }
+        });
+        own.max_by_key(|own| own.bytes)
     }
 
     /// Whether there is but one element, or so little that all of it lies in a few cache lines: lines that a loop passes
@@ -516,5 +535,7 @@ fn hidden_words(saved: Saved) -> String {
 /// Part of a group's weight of which the field is not known from which no layout is thought about: what seems unused may
 /// have it.
 const MOST_ELSEWHERE: f64 = 0.5;
+/// Structures within structures that are looked into.
+const MOST_NESTED: u32 = 16;
 const MANY_SAMPLES: u64 = 100;
 const FEW_SAMPLES: u64 = 20;

@@ -281,6 +281,22 @@ fn what_no_program_declares_is_left_alone() {
     }
 }
 
+/// A list's node is the library's, and what is in it is not.
+#[test]
+fn what_a_librarys_element_holds_is_named() {
+    let mut program = Program::new();
+    let event = program.structure("Event", 48, &[("kind", 0, 4, "int"), ("payload", 8, 40, "char[40]")]);
+    let pair = program.structure("std::pair<int, Event>", 56, &[("first", 0, 4, "int"), ("second", 8, 48, "Event")]);
+    let node = program.structure("std::_Node<int, Event>", 64, &[("next", 0, 8, "void *"), ("value", 8, 56, "pair")]);
+    program.tables.types[pair.index()].members[1].type_id = Some(event);
+    program.tables.types[node.index()].members[1].type_id = Some(pair);
+    [event, pair, node].map(|of| program.tables.types[of.index()].language = Language::Cpp);
+    reads_all(&mut program, node, &[(0, 8)]);
+    let found = &advice(&program)[0];
+    let expected = "Its elements are of std::_Node<int, Event>: no program can change its definition, but that of Event in it (48 of its 64 bytes).";
+    assert_eq!((found.kind, found.why.as_str()), (Kind::LeaveAlone, expected));
+}
+
 /// A string's pointer and length go where it goes, also out of a structure within.
 #[test]
 fn members_of_library_types_move_whole() {

@@ -318,3 +318,53 @@ int main(void) {
     ];
     check(&[Family::Clang], Language::C, SOURCE, &expected);
 }
+
+/// A vector's memory is allocated by the library, for either of two functions: that is told without `--callers`, of a run as of its trace.
+#[test]
+fn blocks_of_libraries_are_told_apart_by_who_had_them_allocated() {
+    let source = r#"
+#include <cstdio>
+#include <vector>
+__attribute__((noinline)) static void odd(std::vector<long> &all) { for (long i = 1; i < 20000; i += 2) all.push_back(i); }
+__attribute__((noinline)) static void even(std::vector<long> &all) { for (long i = 0; i < 2000; i += 2) all.push_back(i); }
+int main() {
+    std::vector<long> one, two;
+    odd(one), even(two);
+    long sum = 0;
+    for (long each : one) sum += each;
+    for (long each : two) sum -= each;
+    std::printf("%ld\n", sum);
+}
+"#;
+    for family in [Family::Clang, Family::Gcc] {
+        let scratch = tempfile::tempdir().unwrap();
+        let program = family.compiled(&scratch, Language::CPlusPlus, source, &[]);
+        let trace = scratch.path().join("trace");
+        let rows = |output: Vec<u8>| {
+            let json = text(&output);
+            let report: Value = serde_json::from_str(&json[json.find('{').expect("a report")..]).unwrap();
+            let of = |row: &Value| {
+                let callers =
+                    row["callers"].as_array().unwrap().iter().map(|caller| caller["function"].as_str().unwrap());
+                (row["in_library"].as_bool().unwrap(), callers.collect::<Vec<_>>().join(" < "))
+            };
+            report["heap"].as_array().unwrap().iter().map(of).collect::<Vec<_>>()
+        };
+        let live =
+            slimline().args(["trace", "--live", "--report", "-", "--format", "json", "--"]).arg(&program).output();
+        let recorded = slimline().args(["trace", "-o"]).arg(&trace).arg("--").arg(&program).output().unwrap();
+        assert!(recorded.status.success(), "{}", text(&recorded.stderr));
+        let replay = |options: &[&str]| {
+            let mut command = slimline();
+            command.args(["trace", "--replay"]).arg(&trace).args(options).output().unwrap().stdout
+        };
+        for found in [rows(live.unwrap().stdout), rows(replay(&["--format", "json"]))] {
+            let expected = [(true, "odd".to_owned()), (true, "even".to_owned())];
+            // gcc's names of functions are with their parameters.
+            let own = found.iter().map(|(in_library, by)| (*in_library, by.split('(').next().unwrap().to_owned()));
+            assert_eq!(own.collect::<Vec<_>>(), expected, "{found:?}");
+        }
+        let shown = replay(&[]);
+        assert!(text(&shown).contains(" < odd") && text(&shown).contains(" < even"), "{}", text(&shown));
+    }
+}
