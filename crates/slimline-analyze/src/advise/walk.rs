@@ -44,8 +44,8 @@ fn interchange(subject: &Subject<'_>, row: usize, of_group: &LoopGroup) -> Optio
     // A line for each access now; a line for as many neighbours as it holds then.
     let part = 1.0 - grain.max(u64::from(leading.bytes)) as f64 / LINE_BYTES as f64;
     let share: f64 = of_group.walks.iter().filter(|walk| against(walk).is_some()).map(|walk| walk.share).sum();
-    let (share, most) = (share * part, share * part);
-    let saved = Saved { share, unhidden: share * subject.findings.loops[row].unhidden(), most };
+    let share = share * part;
+    let saved = Saved { share, unhidden: share * subject.findings.loops[row].unhidden(), most: share };
     let what = format!("a line for each access now, one for {} neighbours then", LINE_BYTES / grain);
     let predicted = subject.gain(saved, REACHED, fewer(part), &what);
     if -predicted.cycles < subject.floors.gain {

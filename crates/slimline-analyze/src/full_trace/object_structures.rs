@@ -213,7 +213,7 @@ pub(super) struct ObjectStructures {
     touching_plain: FxHashSet<(Group, u32)>,
     last_plain: Vec<Group>,
     /// By group, what its blocks may be arrays of.
-    guesses: FxHashMap<Group, Guess>,
+    guesses: Vec<Guess>,
 }
 
 /// What sites name that access blocks of which nobody said what is in them, as a function that hands on what `malloc` returns knows no type.
@@ -234,10 +234,10 @@ impl Guess {
     fn see(&mut self, site: u32, at: u64, elements: &Elements) {
         let named = elements.named(SiteId(site));
         if named.element == NO_ELEMENT {
-            self.unnamed += 1;
+            self.unnamed = self.unnamed.saturating_add(1);
             return;
         }
-        self.named += 1;
+        self.named = self.named.saturating_add(1);
         let holds = |outer: ElementId, inner| elements.get(outer).has_within(inner);
         if self.element == NO_ELEMENT || holds(named.element, self.element) {
             self.element = named.element;
@@ -300,7 +300,11 @@ impl ObjectStructures {
         }
         let element = content.element();
         if element == NO_ELEMENT && group != NO_GROUP {
-            self.guesses.entry(group).or_default().see(site, at, elements);
+            let of_group = group as usize;
+            if self.guesses.len() <= of_group {
+                self.guesses.resize(of_group + 1, Guess::default());
+            }
+            self.guesses[of_group].see(site, at, elements);
         }
         if element != NO_ELEMENT && std::mem::replace(&mut self.last[of_site], element) != element {
             self.touching.insert((element, site));
@@ -316,12 +320,9 @@ impl ObjectStructures {
         let mut numbers = vec![None; elements.count() as usize];
         let mut structured = Structured::default();
         let mut of_elements = Vec::new();
-        for object in 0..objects.len() {
+        for (object, &Object { origin, bytes, .. }) in objects.iter().enumerate() {
             let known = self.contents.get(object).copied().unwrap_or_default();
-            let guessed = || {
-                let Object { origin, bytes, .. } = objects[object];
-                elements.array_of(self.guesses.get(&origin)?.element()?, bytes)
-            };
+            let guessed = || elements.array_of(self.guesses.get(origin as usize)?.element()?, bytes);
             let content = Some(known).filter(|known| known.fit() != Fit::None).or_else(guessed).unwrap_or_default();
             let filled = match content.fit() {
                 Fit::None => None,
@@ -341,7 +342,7 @@ impl ObjectStructures {
                 ObjectStructure { structure, filled, skipped: content.skipped() }
             }));
         }
-        let guessed = |&(group, site): &(Group, u32)| Some((self.guesses.get(&group)?.element()?, site));
+        let guessed = |&(group, site): &(Group, u32)| Some((self.guesses.get(group as usize)?.element()?, site));
         let touching_guessed: Vec<(ElementId, u32)> = self.touching_plain.iter().filter_map(guessed).collect();
         for &(element, site) in self.touching.iter().chain(&touching_guessed) {
             let Some(number) = numbers[element as usize] else { continue };

@@ -560,6 +560,31 @@ mod tests {
         assert_eq!([0, 1].map(|place| field.value(place)), [Some(7.0), Some(9.0)]);
     }
 
+    #[test]
+    fn structures_are_of_a_language() {
+        use slimline_attribute::tables::Language;
+        let language = |producer: &str, type_name: &str| {
+            let mut builder = ModuleBuilder::new();
+            let [node, key, of] = ["node", "key", type_name].map(|name| builder.name(name));
+            let member = Member { name: key, type_name: of, offset_bytes: 0, size_bytes: 8, structure: None };
+            builder.structure(Structure { name: node, size_bytes: 8, members: vec![member], ..Structure::default() });
+            builder.segment([Site { structure: node, ..Site::new(SiteKind::Allocate, 0) }]);
+            builder.segment([Site::new(SiteKind::Load, 8)]);
+            let module = builder.finish("a", "a.o", "/", producer);
+            let mut program = Program::new();
+            program.add(module.encode().0, module);
+            let (words, visits) = visits_of(&program, &[(0, vec![0x1000, 64]), (1, vec![0x1000])]);
+            let mut made = ObjectAccesses::with_structures();
+            let batch = TraceBatch { visits: &visits, words: &words, ..TraceBatch::default() };
+            made.update(&program, &batch, &mut Vec::new(), &mut |_| {});
+            made.structured(&program).structures[0].language
+        };
+        assert_eq!(language("clang version 19.1.7", "long"), Language::C);
+        assert_eq!(language("rustc 1.95.0", "u64"), Language::Rust);
+        assert_eq!(language("gcc", "real(kind=8)"), Language::Fortran);
+        assert_eq!(language("gcc", "character(len=8)"), Language::Fortran);
+    }
+
     /// As of what `xcalloc(n, sizeof *nodes)` returns.
     #[test]
     fn arrays_are_told_by_what_accesses_them() {

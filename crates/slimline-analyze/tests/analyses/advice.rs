@@ -290,7 +290,9 @@ fn what_a_librarys_element_holds_is_named() {
     let node = program.structure("std::_Node<int, Event>", 64, &[("next", 0, 8, "void *"), ("value", 8, 56, "pair")]);
     program.tables.types[pair.index()].members[1].type_id = Some(event);
     program.tables.types[node.index()].members[1].type_id = Some(pair);
-    [event, pair, node].map(|of| program.tables.types[of.index()].language = Language::Cpp);
+    for of in [event, pair, node] {
+        program.tables.types[of.index()].language = Language::Cpp;
+    }
     reads_all(&mut program, node, &[(0, 8)]);
     let found = &advice(&program)[0];
     let expected = "Its elements are of std::_Node<int, Event>: no program can change its definition, but that of Event in it (48 of its 64 bytes).";
