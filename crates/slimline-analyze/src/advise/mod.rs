@@ -36,6 +36,7 @@ pub use advice::{Advice, Confidence, Kind, Predicted};
 use caches::Small;
 pub use lines::{Packing, Saved};
 pub use placing::{NewLayout, PlacedField};
+use walk::Against;
 
 /// Part of the lines saved that is expected to become time saved; the low and the high end of it.
 pub const REACHED: (f64, f64, f64) = (0.35, 0.7, 1.0);
@@ -74,20 +75,20 @@ pub fn advise(findings: &Findings, tables: &Tables, floors: &Floors) -> Vec<Advi
         subjects.push(subject(&of_type.together, of_type.groups.clone(), loops));
     }
     // Groups with a walk against their layout.
-    let mut walked: Vec<GroupId> = Vec::new();
+    let (mut walked, mut against) = (Vec::new(), Vec::new());
     for group in &findings.groups {
         let single = subject(group, vec![group.group], loops_of(findings, group.group));
         let walks = if single.is_worth_it() { walk::interchanges(&single) } else { Vec::new() };
-        let walks: Vec<Advice> =
-            walks.into_iter().map(|advice| caches::with_last_level(&single, in_use_bytes, advice)).collect();
         if !walks.is_empty() {
             walked.push(group.group);
         }
-        found.extend(walks);
+        let judged = |walk: Against| walk.with(|advice| caches::with_last_level(&single, in_use_bytes, advice));
+        against.extend(walks.into_iter().map(judged));
         if !findings.types.iter().any(|of_type| of_type.groups.contains(&group.group)) {
             subjects.push(single);
         }
     }
+    found.extend(walk::by_loop(against));
     subjects.retain(Subject::is_worth_it);
     subjects.sort_by(|a, b| b.group.share.value.total_cmp(&a.group.share.value));
     for subject in &subjects {

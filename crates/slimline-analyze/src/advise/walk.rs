@@ -1,5 +1,7 @@
 //! Loops that walk against the layout: down the columns of an array that lies in rows.
 
+use std::collections::BTreeSet;
+
 use super::{Advice, Confidence, Kind, MANY_SAMPLES, REACHED, Saved, Subject, fewer, percent, place_of};
 use crate::fields::LINE_BYTES;
 use crate::findings::{LoopGroup, Walk};
@@ -9,9 +11,92 @@ use crate::ties::Ties;
 /// Part of a walk's distances that must be its stride.
 const REGULAR: f64 = 0.75;
 
+/// A loop that walks a group against its layout.
+pub(super) struct Against {
+    name: String,
+    /// The loop, and the one that it is to be exchanged with.
+    loops: String,
+    /// What is walked in order there, which may not be so then.
+    in_order: Vec<String>,
+    advice: Advice,
+}
+
+impl Against {
+    /// With its advice changed.
+    pub(super) fn with(self, change: impl FnOnce(Advice) -> Advice) -> Self {
+        Self { advice: change(self.advice), ..self }
+    }
+}
+
 /// Loops of the group whose accesses are more than a line apart while they come back for what lies in between.
-pub(super) fn interchanges(subject: &Subject<'_>) -> Vec<Advice> {
+pub(super) fn interchanges(subject: &Subject<'_>) -> Vec<Against> {
     subject.loops().filter_map(|(row, of_group)| interchange(subject, row, of_group)).collect()
+}
+
+/// One advice for each loop, whatever it walks against its layout: it is one change.
+pub(super) fn by_loop(found: Vec<Against>) -> Vec<Advice> {
+    let mut loops: Vec<Vec<Against>> = Vec::new();
+    for against in found {
+        match loops.iter_mut().find(|known| known[0].loops == against.loops) {
+            Some(known) => known.push(against),
+            None => loops.push(vec![against]),
+        }
+    }
+    loops.into_iter().map(together).collect()
+}
+
+/// What is walked in one loop, as one advice; the first of them has its words.
+fn together(mut all: Vec<Against>) -> Advice {
+    let gain = |of: &Against| of.advice.predicted.as_ref().map_or(0.0, |predicted| predicted.cycles);
+    all.sort_by(|a, b| gain(a).total_cmp(&gain(b)));
+    let names: Vec<String> = all.iter().map(|of| of.name.clone()).collect();
+    let lies = if names.len() == 1 { "it lies" } else { "they lie" };
+    let title =
+        format!("Walk {} in the order in which {lies}: interchange the loop of {}", listed(&names), all[0].loops);
+    let in_order: BTreeSet<String> = all.iter().flat_map(|of| of.in_order.iter().cloned()).collect();
+    let in_order: Vec<String> = in_order.into_iter().filter(|name| !names.contains(name)).collect();
+    let mut advices = all.into_iter().map(|of| of.advice);
+    let mut advice = advices.next().expect("a loop has what it walks");
+    for more in advices {
+        advice.others.push(more.group);
+        if let (Some(sum), Some(own)) = (&mut advice.predicted, more.predicted) {
+            sum.cycles = (sum.cycles + own.cycles).max(-1.0);
+            sum.cycles_low = (sum.cycles_low + own.cycles_low).max(-1.0);
+            sum.cycles_high = (sum.cycles_high + own.cycles_high).max(-1.0);
+        }
+        advice.confidence = advice.confidence.min(more.confidence);
+        let new: Vec<_> = more.touched_lines.into_iter().filter(|line| !advice.touched_lines.contains(line)).collect();
+        advice.touched_lines.extend(new);
+    }
+    if names.len() > 1 {
+        advice.why += &format!(" That is of {}; {} it walks alike.", names[0], listed(&names[1..]));
+    }
+    if !in_order.is_empty() {
+        advice.why += &format!(
+            " It walks {} in order now, which it may not do then: what that costs is not in the prediction.",
+            listed(&in_order)
+        );
+    }
+    Advice { title, ..advice }
+}
+
+/// `a`, `a and b`, `a, b and c`
+fn listed(names: &[String]) -> String {
+    match names {
+        [] => String::new(),
+        [one] => one.clone(),
+        [first @ .., last] => format!("{} and {last}", first.join(", ")),
+    }
+}
+
+/// What a loop goes through by no more than a line a step.
+fn in_order(subject: &Subject<'_>, row: usize) -> Vec<String> {
+    let is_in_order = |walk: &Walk| {
+        let stride = walk.motion.stride_bytes.map_or(0, i64::unsigned_abs);
+        walk.motion.regularity >= REGULAR && (1..=LINE_BYTES).contains(&stride)
+    };
+    let groups = subject.findings.loops[row].groups.iter().filter(|of| of.walks.iter().any(is_in_order));
+    groups.map(|of| subject.tables.group(of.group).name.clone()).collect()
 }
 
 /// Distance of neighbours and distance walked, where the walk passes over neighbours that the loop visits later.
@@ -35,7 +120,7 @@ fn chases(subject: &Subject<'_>, of_group: &LoopGroup) -> bool {
     used.into_iter().any(leads_on)
 }
 
-fn interchange(subject: &Subject<'_>, row: usize, of_group: &LoopGroup) -> Option<Advice> {
+fn interchange(subject: &Subject<'_>, row: usize, of_group: &LoopGroup) -> Option<Against> {
     let leading = of_group.walks.iter().max_by(|a, b| a.share.total_cmp(&b.share).then(b.site.cmp(&a.site)))?;
     let (grain, stride) = against(leading)?;
     if chases(subject, of_group) {
@@ -57,15 +142,11 @@ fn interchange(subject: &Subject<'_>, row: usize, of_group: &LoopGroup) -> Optio
         Some(_) => ("the one around it", true),
         None => ("the one around its call", false),
     };
-    let name = &subject.tables.group(subject.group.group).name;
-    Some(Advice {
+    let advice = Advice {
         kind: Kind::Interchange,
         group: subject.group.group,
         others: Vec::new(),
-        title: format!(
-            "Walk {name} in the order in which it lies: interchange the loop of {} with {outer}",
-            place_of(found)
-        ),
+        title: String::new(),
         fields: Vec::new(),
         layouts: Vec::new(),
         predicted: Some(predicted),
@@ -85,5 +166,7 @@ fn interchange(subject: &Subject<'_>, row: usize, of_group: &LoopGroup) -> Optio
         declared_at: subject.tables.group(subject.group.group).declared_at.clone(),
         touched_lines: subject.lines_of(of_group.walks.iter().map(|walk| walk.site)),
         ties: Ties::default(),
-    })
+    };
+    let name = subject.tables.group(subject.group.group).name.clone();
+    Some(Against { name, loops: format!("{} with {outer}", place_of(found)), in_order: in_order(subject, row), advice })
 }
