@@ -338,7 +338,8 @@ int main() {
 "#;
     for family in [Family::Clang, Family::Gcc] {
         let scratch = tempfile::tempdir().unwrap();
-        let program = family.compiled(&scratch, Language::CPlusPlus, source, &[]);
+        // Inlined, it would be the program's own line that allocates.
+        let program = family.compiled(&scratch, Language::CPlusPlus, source, &["-g", "-fno-inline"]);
         let trace = scratch.path().join("trace");
         let rows = |output: Vec<u8>| {
             let json = text(&output);
