@@ -100,19 +100,19 @@ impl Found {
         let Some(info) = module.debug_info() else { return found };
         let mut functions: BTreeMap<(Svma, Svma), Vec<usize>> = BTreeMap::new();
         for (index, hook) in hooks.iter().enumerate() {
-            let is_asked = is_allocation(hook.kind) || hook.kind.reads() || hook.kind.writes();
+            let is_asked = hook.kind.makes_block() || hook.kind.reads() || hook.kind.writes();
             if let Some(bounds) = module.function_bounds(code_of(hook)).filter(|_| is_asked) {
                 functions.entry(bounds).or_default().push(index);
             }
         }
         for ((start, end), indices) in functions {
             let Some(code) = module.code((start, end)) else { continue };
-            let accesses: Vec<usize> = indices.iter().copied().filter(|&at| !is_allocation(hooks[at].kind)).collect();
+            let accesses: Vec<usize> = indices.iter().copied().filter(|&at| !hooks[at].kind.makes_block()).collect();
             let places: Vec<Svma> = accesses.iter().map(|&at| Svma(hooks[at].place)).collect();
             for (at, answer) in accesses.into_iter().zip(info.infer(code, start, &places, &mut found.types)) {
                 found.accesses[at] = answer.ok();
             }
-            for at in indices.into_iter().filter(|&at| is_allocation(hooks[at].kind)) {
+            for at in indices.into_iter().filter(|&at| hooks[at].kind.makes_block()) {
                 found.allocations[at] = Some(Allocated::by(info, (code, start), &hooks[at], &mut found.types));
             }
         }
@@ -120,13 +120,9 @@ impl Found {
     }
 }
 
-fn is_allocation(kind: SiteKind) -> bool {
-    matches!(kind, SiteKind::Allocate | SiteKind::AllocateZeroed | SiteKind::Resize)
-}
-
 /// The instruction that a hook is of: of a call the one before the place that it returns to.
 fn code_of(hook: &Hook<'_>) -> Svma {
-    Svma(if is_allocation(hook.kind) { hook.place.wrapping_sub(1) } else { hook.place })
+    Svma(if hook.kind.makes_block() { hook.place.wrapping_sub(1) } else { hook.place })
 }
 
 /// A table that is made.

@@ -12,7 +12,7 @@ use slimline_trace::stream::translated::{Position, SiteCode};
 
 use super::scalars::value;
 use super::structures::Structures;
-use super::{Allocated, Unit, code_of, compiled_in, is_allocation};
+use super::{Allocated, Unit, code_of, compiled_in};
 use crate::module::Module;
 use crate::module::bias::Load;
 use crate::module::store::FileStore;
@@ -121,7 +121,7 @@ fn hook<'f>(code: &SiteCode, place: u64, functions: &'f [String]) -> Hook<'f> {
 }
 
 fn is_of_allocator(kind: SiteKind) -> bool {
-    is_allocation(kind) || matches!(kind, SiteKind::Free | SiteKind::ResizeBegins)
+    kind.makes_block() || matches!(kind, SiteKind::Free | SiteKind::ResizeBegins)
 }
 
 impl<'a> CodeFile<'a> {
@@ -146,7 +146,7 @@ impl<'a> CodeFile<'a> {
         let info = self.module.debug_info()?;
         let code = self.module.code((start, end)).unwrap_or(&[]);
         if is_of_allocator(hook.kind) {
-            return is_allocation(hook.kind).then(|| Allocated::by(info, (code, start), hook, &mut self.types));
+            return hook.kind.makes_block().then(|| Allocated::by(info, (code, start), hook, &mut self.types));
         }
         if let Entry::Vacant(unknown) = self.functions.entry(start) {
             let accessing = Decoder::with_ip(64, code, start.0, DecoderOptions::NONE)

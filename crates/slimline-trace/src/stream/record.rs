@@ -249,6 +249,11 @@ pub struct Relative {
 }
 
 impl SiteKind {
+    /// Whether a block is made there, or made anew in another size.
+    pub const fn makes_block(self) -> bool {
+        matches!(self, Self::Allocate | Self::AllocateZeroed | Self::Resize)
+    }
+
     /// Words that a site of this kind writes, given its lanes and whether it tells its value.
     pub const fn words(self, lanes: u16, has_value: bool) -> usize {
         let own = match self {

@@ -17,7 +17,6 @@ use slimline_trace::stream::decode::{Program, SiteId};
 use slimline_trace::stream::recording::{
     REGIONS_FILE, RecordedTotals, Recording, RecordingWriter, TraceInfo, earlier_recording,
 };
-use slimline_trace::stream::sites::{Site, SiteKind};
 
 use super::{ReportPlace, show};
 use crate::accesses::end_as;
@@ -152,10 +151,9 @@ fn own_allocators(collector: &TraceCollector) -> Option<Configuration> {
 /// Says which allocators slimline.toml names in vain: a name that is misspelt, or of a function that was inlined everywhere, is else as if
 /// nothing had been said.
 fn say_never_called(configuration: &Configuration, program: &Program) {
-    let allocates = |site: &Site| matches!(site.kind, SiteKind::Allocate | SiteKind::AllocateZeroed | SiteKind::Resize);
     let sites = (0..program.site_count() as u32).map(|number| program.site(SiteId(number)));
     let called: BTreeSet<&str> =
-        sites.filter(|(_, site)| allocates(site)).map(|(module, site)| module.name(site.detail)).collect();
+        sites.filter(|(_, site)| site.kind.makes_block()).map(|(module, site)| module.name(site.detail)).collect();
     let called: Vec<&str> = called.into_iter().collect();
     for function in configuration.never_called(&called) {
         say(format_args!(

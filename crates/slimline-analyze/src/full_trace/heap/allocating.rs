@@ -66,13 +66,8 @@ impl Told {
     }
 }
 
-fn makes(kind: SiteKind) -> bool {
-    matches!(kind, SiteKind::Allocate | SiteKind::AllocateZeroed | SiteKind::Resize)
-}
-
 fn allocates(kind: SiteKind) -> bool {
-    use SiteKind::{Allocate, AllocateZeroed, Free, Resize, ResizeBegins};
-    matches!(kind, Allocate | AllocateZeroed | Resize | ResizeBegins | Free)
+    kind.makes_block() || matches!(kind, SiteKind::ResizeBegins | SiteKind::Free)
 }
 
 impl AllocatingSites {
@@ -92,7 +87,7 @@ impl AllocatingSites {
             let same = if is_told_apart { number } else { *self.first.entry(Told::of(module, site)).or_insert(number) };
             // Of other sites it is something else: a variable's type, an instruction that is not traced.
             let allocator = allocates(site.kind).then(|| self.allocator(module.name(site.detail)));
-            let is_librarys = makes(site.kind) && !is_own(&allocated_at(module, site).0);
+            let is_librarys = site.kind.makes_block() && !is_own(&allocated_at(module, site).0);
             // Of code that is found while it runs, calls that were made before are not known.
             self.has_librarys |= is_librarys && !module.is_translated();
             self.sites.push(Allocating {

@@ -229,8 +229,7 @@ impl Allocations {
         };
         let stream = (batch.process, batch.stream);
         let path = self.calls.as_mut().filter(|_| most > 0).map(|calls| calls.path(stream, SiteId(site), most));
-        let site = same;
-        self.group_of(Origin { site, path })
+        self.group_of(Origin { site: same, path })
     }
 
     fn group_of(&mut self, origin: Origin) -> Group {
