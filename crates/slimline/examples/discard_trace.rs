@@ -15,7 +15,7 @@ use slimline_attribute::hooked::site_tables;
 use slimline_attribute::module::store::FileStore;
 use slimline_collect::{Event, Qemu, TraceCollector, TracePlan, TraceSink, trace};
 use slimline_trace::stream::chunk::Chunk;
-use slimline_trace::stream::decode::{Decoder, Program, SegmentId, Visits};
+use slimline_trace::stream::decode::{Decoder, Program, SegmentId, Tallies, Visits};
 use slimline_trace::stream::sites::Module;
 
 fn main() -> ExitCode {
@@ -103,6 +103,7 @@ struct Counter {
     program: Program,
     decoder: Decoder,
     visits: Vec<Visits>,
+    tallies: Tallies,
     /// By segment.
     times: Vec<u64>,
     /// Of the last chunk, for its memory.
@@ -124,11 +125,15 @@ impl TraceSink for Counter {
                 let modules = Module::read_section(&section).map_err(io::Error::other)?;
                 modules.into_iter().for_each(|(id, module)| self.program.add(id, module));
                 self.times.resize(self.program.segments().len(), 0);
+                self.tallies.ask(self.times.iter().map(|_| false));
             }
             Event::Chunk(chunk) | Event::Part(chunk) => {
-                let Self { program, decoder, visits, times, words } = self;
-                decoder.decode(program, &chunk.words, chunk.is_open, visits);
-                visits.iter().for_each(|visit| times[visit.segment.0 as usize] += u64::from(visit.times));
+                let Self { program, decoder, visits, tallies, times, words } = self;
+                if chunk.is_open || !decoder.tally(program, &chunk.words, visits, tallies) {
+                    decoder.decode(program, &chunk.words, chunk.is_open, visits);
+                }
+                let counted = visits.iter().map(|visits| (visits.segment, visits.times)).chain(tallies.iter());
+                counted.for_each(|(segment, run)| times[segment.0 as usize] += u64::from(run));
                 *words = chunk.words.into_owned();
             }
             Event::Begin(_) | Event::Code { .. } | Event::Blocks { .. } | Event::PutInOrder { .. } | Event::End(_) => {}

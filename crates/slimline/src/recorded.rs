@@ -40,7 +40,7 @@ pub(crate) struct Pass {
 impl Pass {
     /// In words.
     pub(crate) fn doubts(&self) -> (Vec<String>, Option<String>) {
-        (undecoded(&self.decoder), unordered(self.stamps_back))
+        (undecoded(self.decoder.undecoded()), unordered(self.stamps_back))
     }
 }
 

@@ -81,8 +81,13 @@ impl Live {
     fn chunk(&mut self, chunk: Chunk<'_>) {
         let (process, stream, is_open) = (chunk.process, chunk.stream, chunk.is_open);
         let mut piece = self.piece_of(chunk);
-        piece.is_plain = self.decoder.decode(self.program.program(), &piece.words, is_open, &mut piece.visits);
-        self.analyst.hand_on(self.program.known(), Work::Piece((process, stream), piece));
+        let work = if self.analyst.takes_words() {
+            Work::Words((process, stream), (piece, is_open))
+        } else {
+            piece.is_plain = self.decoder.decode(self.program.program(), &piece.words, is_open, &mut piece.visits);
+            Work::Piece((process, stream), piece)
+        };
+        self.analyst.hand_on(self.program.known(), work);
     }
 
     /// Keeps a part; of one that is still written whole records of what began up to `now`. How many words that are.
@@ -186,8 +191,8 @@ impl Live {
         (end, windows): (Option<End>, Option<u32>),
         rules: &SplitRules,
     ) -> TraceReport {
-        self.missing.extend(undecoded(&self.decoder));
-        let Analyzed { analysis, seen, .. } = self.analyst.finished();
+        let Analyzed { analysis, seen, decoder, .. } = self.analyst.finished();
+        self.missing.extend(undecoded(self.decoder.undecoded() + decoder.undecoded()));
         let found = findings(self.program.program(), analysis, rules);
         self.missing.extend(unordered(self.stamps_back));
         let run = TracedRun {
@@ -339,8 +344,8 @@ impl TraceSink for Live {
 }
 
 /// What was not understood of the chunks, in words.
-pub(crate) fn undecoded(decoder: &Decoder) -> Vec<String> {
-    let Undecoded { words, places, unknown_headers, cut_records } = decoder.undecoded();
+pub(crate) fn undecoded(undecoded: Undecoded) -> Vec<String> {
+    let Undecoded { words, places, unknown_headers, cut_records } = undecoded;
     let mut missing = Vec::new();
     if words > 0 {
         missing.push(format!(

@@ -3,7 +3,7 @@
 //! A site's accesses are its segment's visits, but where its words say how much it accesses (copies, fills, masks):
 //! those are added up one by one.
 
-use slimline_trace::stream::decode::{Program, SegmentId, SiteId};
+use slimline_trace::stream::decode::{Program, SegmentId, SiteId, Tallies};
 use slimline_trace::stream::sites::{Site, SiteKind};
 
 use super::{Accesses, TraceBatch};
@@ -80,7 +80,19 @@ impl SiteCounts {
         }
     }
 
-    fn make_room(&mut self, program: &Program) {
+    /// Takes in segments of which no more is asked than how often they ran ([`Self::varies`]).
+    pub(super) fn add(&mut self, tallies: &Tallies) {
+        for (segment, times) in tallies.iter() {
+            self.segments[segment.0 as usize].visits += u64::from(times);
+        }
+    }
+
+    /// Whether words of the segment, which there is room for, say how much it accesses.
+    pub(super) fn varies(&self, segment: SegmentId) -> bool {
+        self.segments[segment.0 as usize].varies
+    }
+
+    pub(super) fn make_room(&mut self, program: &Program) {
         let segments = program.segments().len();
         for segment in self.segments.len()..segments {
             let varies = program.sites_of(SegmentId(segment as u32)).any(|(_, site)| !is_fixed(site.kind));

@@ -7,7 +7,7 @@ pub(super) mod blocks;
 pub(super) mod live_blocks;
 
 use slimline_trace::stream::columns::Columns;
-use slimline_trace::stream::decode::{Program, SiteId, Visits};
+use slimline_trace::stream::decode::{Program, SegmentId, SiteId, Visits};
 use slimline_trace::stream::sites::{Site, SiteKind};
 
 use self::blocks::Blocks;
@@ -129,13 +129,11 @@ impl Accessing for Accessed {
 }
 
 fn follow(
-    (blocks, plans): (&mut Blocks, &mut Plans),
+    (blocks, plans): (&mut Blocks, &Plans),
     program: &Program,
     batch: &TraceBatch<'_>,
     accessing: &mut impl Accessing,
 ) {
-    blocks.make_room(program);
-    plans.make_room(program, blocks);
     let (live, allocations, elements) = blocks.of_process(batch.process);
     let mut memory = Memory { process: batch.process, live, elements, parts: None };
     go_through((program, plans), batch, allocations, &mut memory, accessing);
@@ -143,6 +141,7 @@ fn follow(
 
 impl HeapAccesses {
     pub(super) fn update(&mut self, program: &Program, batch: &TraceBatch<'_>) {
+        self.make_room(program);
         let Self { blocks, plans, accessed, sampling } = self;
         accessed.make_room(program, batch.process);
         (accessed.group, accessed.weight) =
@@ -152,7 +151,18 @@ impl HeapAccesses {
 
     /// Follows blocks only.
     pub(super) fn pass_over(&mut self, program: &Program, batch: &TraceBatch<'_>) {
-        follow((&mut self.blocks, &mut self.plans), program, batch, &mut Passing);
+        self.make_room(program);
+        follow((&mut self.blocks, &self.plans), program, batch, &mut Passing);
+    }
+
+    pub(super) fn make_room(&mut self, program: &Program) {
+        self.blocks.make_room(program);
+        self.plans.make_room(program, &self.blocks);
+    }
+
+    /// Whether visits of the segment, which there is room for, are asked for where accesses are passed over.
+    pub(super) fn is_by_site(&self, segment: SegmentId) -> bool {
+        self.plans.is_by_site(segment)
     }
 
     /// What comes was written at another time, and is looked up or not.

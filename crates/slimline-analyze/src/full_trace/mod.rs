@@ -43,7 +43,7 @@ mod walk;
 use std::collections::BTreeSet;
 use std::ops::Range;
 
-use slimline_trace::stream::decode::{Program, SiteId, Visits};
+use slimline_trace::stream::decode::{Decoder, Program, SegmentId, SiteId, Tallies, Visits};
 use slimline_trace::stream::order::{Piece, StreamKey};
 
 use self::checks::Checks;
@@ -161,6 +161,10 @@ pub struct TraceAnalysis {
     values: SiteValues,
     checks: Checks,
     filter: Filter,
+    /// Of what is passed over.
+    tallies: Tallies,
+    /// Segments of which it is known what is asked.
+    asked: usize,
 }
 
 impl TraceAnalysis {
@@ -207,6 +211,36 @@ impl TraceAnalysis {
         self.counts.update(program, batch);
         self.heap.pass_over(program, batch);
         self.values.update(program, batch);
+    }
+
+    /// As [`Self::pass_over`], of a piece of which nothing is decoded yet: what is not asked for need not be. Gives how many of its words are records.
+    pub fn pass_over_words(
+        &mut self,
+        program: &Program,
+        decoder: &mut Decoder,
+        stream: StreamKey,
+        (piece, is_open): (&mut Piece, bool),
+    ) -> usize {
+        let segments = program.segments().len();
+        if self.asked < segments {
+            self.asked = segments;
+            self.counts.make_room(program);
+            self.values.make_room(program);
+            self.heap.make_room(program);
+            let Self { counts, heap, values, .. } = self;
+            let is_asked = |segment| counts.varies(segment) || values.are_told(segment) || heap.is_by_site(segment);
+            self.tallies.ask((0..segments as u32).map(SegmentId).map(is_asked));
+        }
+        let Piece { words, visits, .. } = piece;
+        let is_tallied = !is_open && decoder.tally(program, words, visits, &mut self.tallies);
+        if is_tallied {
+            piece.is_plain = true;
+            self.counts.add(&self.tallies);
+        } else {
+            piece.is_plain = decoder.decode(program, words, is_open, visits);
+        }
+        self.pass_over(program, &TraceBatch::of(stream, piece, 0..piece.visits.len()));
+        if is_tallied { piece.words.len() } else { program.records_end(&piece.visits) }
     }
 
     /// Where the filter wants no access that there was: its lists that match none, which may be no single one. `None` where it

@@ -207,27 +207,43 @@ fn half_width(without_each: &[f64; GROUPS]) -> f64 {
 
 #[cfg(test)]
 mod tests {
+    use slimline_trace::stream::decode::Decoder;
+    use slimline_trace::stream::order::Piece;
     use slimline_trace::stream::sites::{Site, SiteKind};
 
-    use super::super::findings::findings;
+    use super::super::findings::{TraceFindings, findings};
     use super::super::splitting::SplitRules;
     use super::super::tests::{program_of, visits_of};
     use super::*;
 
     /// What loads as many times in batches that are looked up, and others, makes of blocks: each batch is told by whether it is looked up
-    /// and the addresses that segments 1 and 2 load.
-    fn run(batches: &[(bool, Vec<(u32, u64)>)]) -> super::super::findings::TraceFindings {
+    /// and the addresses that segments 1 and 2 load. It is the same whether what is passed over was decoded before.
+    fn run(batches: &[(bool, Vec<(u32, u64)>)]) -> TraceFindings {
+        let [decoded, words] = [false, true].map(|is_by_words| run_passing(batches, is_by_words));
+        assert_eq!(format!("{decoded:?}"), format!("{words:?}"));
+        words
+    }
+
+    fn run_passing(batches: &[(bool, Vec<(u32, u64)>)], is_by_words: bool) -> TraceFindings {
         let [allocate, load] = [SiteKind::Allocate, SiteKind::Load].map(|kind| Site::new(kind, 8));
         let program = program_of(&[&[allocate], &[load], &[load]]);
         let mut analysis = TraceAnalysis::new().sampled();
+        let mut decoder = Decoder::new();
         let mut sequence = 0;
         let mut take = |run: &[(u32, Vec<u64>)], is_looked_up: bool| {
             let (words, visits) = visits_of(&program, run);
             let batch = TraceBatch { tid: 7, sequence, visits: &visits, words: &words, ..TraceBatch::default() };
             analysis.begin_part(is_looked_up);
-            match is_looked_up {
-                true => analysis.update(&program, &batch),
-                false => analysis.pass_over(&program, &batch),
+            match (is_looked_up, is_by_words) {
+                (true, _) => analysis.update(&program, &batch),
+                (false, false) => analysis.pass_over(&program, &batch),
+                (false, true) => {
+                    let count = words.len();
+                    let mut piece = Piece::default();
+                    (piece.tid, piece.sequence, piece.words) = (7, sequence, words);
+                    let records = analysis.pass_over_words(&program, &mut decoder, (0, 0), (&mut piece, false));
+                    assert_eq!(records, count);
+                }
             }
             sequence += 1;
         };

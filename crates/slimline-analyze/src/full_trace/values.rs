@@ -269,7 +269,12 @@ impl SiteValues {
         }
     }
 
-    fn make_room(&mut self, program: &Program) {
+    /// Whether the segment, which there is room for, tells any.
+    pub(super) fn are_told(&self, segment: SegmentId) -> bool {
+        !self.segments[segment.0 as usize].is_empty()
+    }
+
+    pub(super) fn make_room(&mut self, program: &Program) {
         self.sites.resize(program.site_count(), None);
         for segment in self.segments.len()..program.segments().len() {
             let mut places = Vec::new();

@@ -6,11 +6,13 @@
 //! by the segment's sites.
 
 mod marks;
+mod tallies;
 
 use std::collections::HashMap;
-use std::ops::Deref;
+use std::ops::{Add, Deref};
 use std::sync::Arc;
 
+pub use self::tallies::Tallies;
 use super::record::{ADDRESSES_END, HEADER_MARK, Header, ModuleId, NO_STAMP};
 use super::sites::{LoadedAddress, Module, Site, SiteKind};
 
@@ -330,6 +332,19 @@ pub struct Undecoded {
     pub cut_records: u64,
 }
 
+impl Add for Undecoded {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self {
+            words: self.words + other.words,
+            places: self.places + other.places,
+            unknown_headers: self.unknown_headers + other.unknown_headers,
+            cut_records: self.cut_records + other.cut_records,
+        }
+    }
+}
+
 /// Where decoding ends, if not at the words' end: at what stands in a header's place.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Until {
@@ -363,6 +378,15 @@ struct Cached {
 
 fn place_of(header: u64) -> usize {
     (header ^ header >> 24) as usize % CACHED
+}
+
+/// Adds a visit whose header is there.
+#[inline(always)]
+fn push(visits: &mut Vec<Visits>, segment: SegmentId, at: u32) {
+    match visits.last_mut() {
+        Some(visits) if visits.segment == segment => visits.times += 1,
+        _ => visits.push(Visits { segment, at: at + 1, times: 1 }),
+    }
 }
 
 impl Default for Decoder {
@@ -406,7 +430,8 @@ impl Decoder {
         }
         self.walks = self.walks.saturating_sub(1);
         if self.walks == 0 {
-            if let Some(highest) = self.decode_by_marks(program, words, visits) {
+            visits.clear();
+            if let Some(highest) = self.by_marks(program, words, |segment, at| push(visits, segment, at)) {
                 return highest < ADDRESSES_END;
             }
             // A program that has such words once mostly has them always.
@@ -414,6 +439,28 @@ impl Decoder {
         }
         self.decode_up_to(Until::End, program, words, visits);
         false
+    }
+
+    /// As [`Self::decode`] of a whole chunk, but visits of segments of which no more is asked are only counted. Whether that was possible: then all words
+    /// are records, and those that are no headers below [`ADDRESSES_END`]. Where it was not, it is to be decoded.
+    pub fn tally(&mut self, program: &Program, words: &[u64], visits: &mut Vec<Visits>, tallies: &mut Tallies) -> bool {
+        tallies.clear();
+        if self.walks > 0 {
+            return false;
+        }
+        visits.clear();
+        let highest = self.by_marks(program, words, |segment, at| {
+            // What else ran in between is not seen here, so visits don't come together.
+            if !tallies.count(segment) {
+                visits.push(Visits { segment, at: at + 1, times: 1 });
+            }
+        });
+        let is_plain = highest.is_some_and(|highest| highest < ADDRESSES_END);
+        if !is_plain {
+            tallies.clear();
+            self.walks = WALKS;
+        }
+        is_plain
     }
 
     /// The segment with this header; none where it is no header that is known.
@@ -524,6 +571,8 @@ fn drop_later(program: &Program, words: &[u64], now: u64, visits: &mut Vec<Visit
 
 #[cfg(test)]
 mod tests {
+    use std::iter;
+
     use proptest::prelude::*;
 
     use super::*;
@@ -800,6 +849,44 @@ mod tests {
             prop_assert!(decoded + undecoded.words <= words.len() as u64);
             if !open && undecoded.cut_records == 0 {
                 prop_assert_eq!(decoded + undecoded.words, words.len() as u64);
+            }
+        }
+
+        /// What is counted and what is asked for is all that there is, and where it is what it was.
+        #[test]
+        fn tallies_and_what_is_asked_for_are_all(
+            chunks in proptest::collection::vec(proptest::collection::vec((0..4_usize, 0..1_u64 << 48), 0..400), 1..4),
+            is_asked: [bool; 4],
+            foreign: bool,
+        ) {
+            let (program, headers) = program(&[2, 0, 1, 3]);
+            let (mut decoder, mut tallies, mut visits) = (Decoder::new(), Tallies::default(), Vec::new());
+            tallies.ask(is_asked.into_iter());
+            for chunk in chunks {
+                let record = |(segment, word): (usize, u64)| {
+                    let own = u64::from(program.segments()[segment].words);
+                    iter::once(headers[segment]).chain((0..own).map(move |number| word + number))
+                };
+                let mut words: Vec<u64> = chunk.into_iter().flat_map(record).collect();
+                words.extend(foreign.then_some(HEADER_MARK | 1));
+                let all = decode_with(&mut Decoder::new(), &program, &words, false);
+                prop_assert_eq!(decoder.tally(&program, &words, &mut visits, &mut tallies), !foreign);
+                let counted: Vec<(u32, u32)> = tallies.iter().map(|(segment, times)| (segment.0, times)).collect();
+                if foreign {
+                    prop_assert_eq!(counted, []);
+                    continue;
+                }
+                let (asked, others): (Vec<_>, Vec<_>) = all.into_iter().partition(|(segment, _)| is_asked[*segment as usize]);
+                let visits: Vec<_> = visits.iter().map(|visits| (visits.segment.0, visits.at, visits.times)).collect();
+                prop_assert_eq!(visits, asked.into_iter().map(|(segment, at)| (segment, at, 1)).collect::<Vec<_>>());
+                let mut expected: Vec<(u32, u32)> = Vec::new();
+                for (segment, _) in others {
+                    match expected.iter_mut().find(|(known, _)| *known == segment) {
+                        Some((_, times)) => *times += 1,
+                        None => expected.push((segment, 1)),
+                    }
+                }
+                prop_assert_eq!(counted, expected);
             }
         }
 

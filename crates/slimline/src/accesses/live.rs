@@ -66,7 +66,7 @@ pub(super) fn read(
     let overlap = taken.interleaver.finish();
     missing.extend(killed(outcome.end));
     missing.extend(unordered(stamps_back));
-    missing.extend(undecoded(&decoder));
+    missing.extend(undecoded(decoder.undecoded()));
     missing.extend(unknown(program.program(), taken.accesses.unseen(), taken.accesses.unknown_frees()));
     let origins = taken.accesses.origins(program.program());
     if origins.is_empty() {

@@ -14,7 +14,7 @@ use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::thread::{self, JoinHandle};
 
 use slimline_analyze::full_trace::{TraceAnalysis, TraceBatch};
-use slimline_trace::stream::decode::Program;
+use slimline_trace::stream::decode::{Decoder, Program};
 use slimline_trace::stream::growing::Known;
 use slimline_trace::stream::is_a_thread_s;
 use slimline_trace::stream::order::{Piece, Pieces, StreamKey, in_order};
@@ -25,6 +25,10 @@ const MOST_WAITING: usize = 1;
 /// each is a set of up to 32 chunks and what was not read yet of each chunk that is written; the memory of the largest ones is kept.
 const MOST_BEHIND: usize = 8;
 
+/// Parts that are passed over behind one that others waited for: to look it up takes as long as to pass over some ten, so that it costs a third of
+/// what must be done anyway.
+const PASSED_OVER: u32 = 32;
+
 /// What was found by now.
 #[derive(Debug, Default)]
 pub(super) struct Analyzed {
@@ -33,10 +37,14 @@ pub(super) struct Analyzed {
     pub(super) analysis: TraceAnalysis,
     /// By the process's number.
     pub(super) seen: BTreeMap<u32, Seen>,
-    /// What others wait behind is not looked up.
+    /// Where others wait for what is looked up, the next ones are not.
     keeps_up: bool,
-    /// Others wait behind what is taken now.
-    is_behind: bool,
+    /// Of what is handed on as words.
+    pub(super) decoder: Decoder,
+    /// What is taken now is.
+    is_looked_up: bool,
+    /// Of those to come so many are not.
+    passed_over: u32,
 }
 
 /// What was seen of a process.
@@ -48,15 +56,21 @@ pub(super) struct Seen {
 
 impl Analyzed {
     pub(super) fn update(&mut self, program: &Program, batch: &TraceBatch<'_>) {
-        if is_a_thread_s(batch.stream) {
-            let seen = self.seen.entry(batch.process).or_default();
-            seen.threads.insert(batch.tid);
-            let first = batch.visits.first().map_or(0, |first| first.at as usize - 1);
-            seen.words += program.records_end(batch.visits).saturating_sub(first) as u64;
+        let first = batch.visits.first().map_or(0, |first| first.at as usize - 1);
+        let words = program.records_end(batch.visits).saturating_sub(first);
+        self.see((batch.process, batch.stream), batch.tid, words as u64);
+        match self.is_looked_up {
+            true => self.analysis.update(program, batch),
+            false => self.analysis.pass_over(program, batch),
         }
-        match self.is_behind {
-            true => self.analysis.pass_over(program, batch),
-            false => self.analysis.update(program, batch),
+    }
+
+    /// So many words were of a stream.
+    fn see(&mut self, (process, stream): StreamKey, tid: u32, words: u64) {
+        if is_a_thread_s(stream) {
+            let seen = self.seen.entry(process).or_default();
+            seen.threads.insert(tid);
+            seen.words += words;
         }
     }
 
@@ -64,11 +78,27 @@ impl Analyzed {
     fn take(&mut self, known: &Known, work: Work, waiting: usize, spare: &mut Vec<Piece>) {
         let mut program = std::mem::take(&mut self.program);
         program.learn(known);
-        self.is_behind = self.keeps_up && waiting > 0;
-        self.analysis.begin_part(!self.is_behind);
+        if self.keeps_up && self.is_looked_up && waiting > 0 {
+            self.passed_over = PASSED_OVER;
+        }
+        self.is_looked_up = self.passed_over == 0;
+        self.passed_over = self.passed_over.saturating_sub(1);
+        self.analysis.begin_part(self.is_looked_up);
         match work {
             Work::Piece(stream, piece) => {
                 self.update(&program, &TraceBatch::of(stream, &piece, 0..piece.visits.len()));
+                spare.push(piece);
+            }
+            Work::Words((process, stream), (mut piece, is_open)) => {
+                let Self { analysis, decoder, .. } = self;
+                let words = if self.is_looked_up {
+                    piece.is_plain = decoder.decode(&program, &piece.words, is_open, &mut piece.visits);
+                    analysis.update(&program, &TraceBatch::of((process, stream), &piece, 0..piece.visits.len()));
+                    program.records_end(&piece.visits)
+                } else {
+                    analysis.pass_over_words(&program, decoder, (process, stream), (&mut piece, is_open))
+                };
+                self.see((process, stream), piece.tid, words as u64);
                 spare.push(piece);
             }
             Work::Parts(mut parts) => {
@@ -88,6 +118,8 @@ impl Analyzed {
 pub(super) enum Work {
     /// What was written to a stream, after all that it can know of.
     Piece(StreamKey, Piece),
+    /// The same, of which nothing is decoded; whether its chunk is open.
+    Words(StreamKey, (Piece, bool)),
     /// Parts of several streams.
     Parts(Parts),
 }
@@ -122,6 +154,7 @@ pub(super) enum Analyst {
     /// Nothing waits.
     Idle(Box<Analyzed>, Vec<Piece>),
     Working {
+        takes_words: bool,
         work: SyncSender<(Known, Work)>,
         /// How much of it there is.
         waiting: Arc<AtomicUsize>,
@@ -155,6 +188,14 @@ impl Analyst {
             Self::Working { spare, .. } => spare.try_recv().ok(),
         }
         .unwrap_or_default()
+    }
+
+    /// Whether it wants chunks as words, to decode no more than it asks for.
+    pub(super) fn takes_words(&self) -> bool {
+        match self {
+            Self::Idle(analyzed, _) => analyzed.keeps_up,
+            Self::Working { takes_words, .. } => *takes_words,
+        }
     }
 
     /// Has it done on its own thread, after all that was handed on before; here, where there can be no other thread.
@@ -195,7 +236,8 @@ impl Analyst {
 
 /// Begins a thread; what was found by then comes back where there can be none.
 fn begin(analyzed: Box<Analyzed>) -> Result<Analyst, Box<Analyzed>> {
-    let (work, works) = sync_channel(if analyzed.keeps_up { MOST_BEHIND } else { MOST_WAITING });
+    let takes_words = analyzed.keeps_up;
+    let (work, works) = sync_channel(if takes_words { MOST_BEHIND } else { MOST_WAITING });
     let waiting = Arc::new(AtomicUsize::new(0));
     let behind = Arc::clone(&waiting);
     let (done, spare) = channel();
@@ -204,7 +246,7 @@ fn begin(analyzed: Box<Analyzed>) -> Result<Analyst, Box<Analyzed>> {
     match thread::Builder::new().name("analysis".to_owned()).spawn(move || run(&begins, &works, &behind, &done)) {
         Ok(thread) => {
             let _ = first.send(analyzed);
-            Ok(Analyst::Working { work, waiting, spare, thread })
+            Ok(Analyst::Working { takes_words, work, waiting, spare, thread })
         }
         Err(_) => Err(analyzed),
     }

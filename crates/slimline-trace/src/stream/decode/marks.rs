@@ -11,21 +11,21 @@ use std::arch::x86_64::{
     _mm256_setzero_si256,
 };
 
-use super::{Decoder, Program, Visits};
+use super::{Decoder, Program, SegmentId};
 
 /// Words that are looked at together.
 const GROUP: usize = 64;
 
 impl Decoder {
-    /// Puts the segments that ran into `visits`, and gives all bits that words without a mark have together. None where it takes a walk;
-    /// then what is in `visits` means nothing.
-    pub(super) fn decode_by_marks(
+    /// Hands on each segment that ran and where its header is, and gives all bits that words without a mark have together. None where it
+    /// takes a walk; then what was handed on means nothing.
+    #[inline(always)]
+    pub(super) fn by_marks(
         &mut self,
         program: &Program,
         words: &[u64],
-        visits: &mut Vec<Visits>,
+        mut each: impl FnMut(SegmentId, u32),
     ) -> Option<u64> {
-        visits.clear();
         let (mut end, mut others) = (0, 0);
         let (groups, rest) = words.as_chunks::<GROUP>();
         let mut last = [0; GROUP];
@@ -42,10 +42,7 @@ impl Decoder {
                     return None;
                 }
                 end = at + known.length as usize;
-                match visits.last_mut() {
-                    Some(visits) if visits.segment == known.segment => visits.times += 1,
-                    _ => visits.push(Visits { segment: known.segment, at: at as u32 + 1, times: 1 }),
-                }
+                each(known.segment, at as u32);
             }
         }
         (end == words.len()).then_some(others)
