@@ -37,7 +37,7 @@ impl Kind {
     }
 }
 
-/// A program with two inputs: one that keeps it busy for a tenth of a second or more, and one of some milliseconds for lackey,
+/// A program with two inputs: one that keeps it busy for a quarter of a second or more, so that the ratio is of running, not of starting, and one of some milliseconds for lackey,
 /// which prints a line for each instruction.
 struct Case {
     name: &'static str,
@@ -53,22 +53,22 @@ enum How {
 }
 
 const CASES: &[Case] = &[
-    Case { name: "int4_two_loops", kind: Kind::Loops, how: How::Ours { long: &["20"], short: &["1", "500000"] } },
-    Case { name: "particles", kind: Kind::Loops, how: How::Ours { long: &["10"], short: &["1", "50000"] } },
-    Case { name: "list_chase", kind: Kind::PointerChasing, how: How::Ours { long: &["3"], short: &["1", "50000"] } },
+    Case { name: "int4_two_loops", kind: Kind::Loops, how: How::Ours { long: &["60"], short: &["1", "500000"] } },
+    Case { name: "particles", kind: Kind::Loops, how: How::Ours { long: &["20"], short: &["1", "50000"] } },
+    Case { name: "list_chase", kind: Kind::PointerChasing, how: How::Ours { long: &["12"], short: &["1", "50000"] } },
     Case {
         name: "search_tree",
         kind: Kind::PointerChasing,
         how: How::Ours { long: &["1000000"], short: &["10000", "10000"] },
     },
-    Case { name: "alloc_maps", kind: Kind::Allocating, how: How::Ours { long: &["200000"], short: &["6000"] } },
+    Case { name: "alloc_maps", kind: Kind::Allocating, how: How::Ours { long: &["1000000"], short: &["6000"] } },
     Case {
         name: "lua",
         kind: Kind::Real,
         how: How::Foreign {
             build: foreign::LUA,
             arguments: &["INPUT"],
-            long: || inputs::lua(50_000, 30),
+            long: || inputs::lua(50_000, 200),
             short: || inputs::lua(2_000, 50),
         },
     },
@@ -78,7 +78,7 @@ const CASES: &[Case] = &[
         how: How::Foreign {
             build: foreign::SQLITE3,
             arguments: &[":memory:"],
-            long: || inputs::sql(80_000),
+            long: || inputs::sql(300_000),
             short: || inputs::sql(3_000),
         },
     },
@@ -88,7 +88,7 @@ const CASES: &[Case] = &[
         how: How::Foreign {
             build: foreign::BZIP2,
             arguments: &["-c", "INPUT"],
-            long: || inputs::numbers(400_000),
+            long: || inputs::numbers(1_600_000),
             short: || inputs::numbers(12_000),
         },
     },

@@ -9,14 +9,14 @@ const NOWHERE: Range<u64> = Range { start: u64::MAX, end: 0 };
 
 /// Hands accesses on, and keeps how far those of each key reach.
 pub struct Extents<'a> {
-    to: &'a mut dyn Consumer,
+    to: &'a mut (dyn Consumer + Send),
     of_key: Vec<Range<u64>>,
     bytes: Vec<u64>,
 }
 
 impl<'a> Extents<'a> {
     /// Nothing was accessed yet.
-    pub fn handing_on(to: &'a mut dyn Consumer) -> Self {
+    pub fn handing_on(to: &'a mut (dyn Consumer + Send)) -> Self {
         Self { to, of_key: Vec::new(), bytes: Vec::new() }
     }
 

@@ -1,6 +1,7 @@
 //! Reading accesses of whatever has any: traces of instrumented programs, and other tools' traces of addresses.
 
 mod addresses;
+mod beside;
 mod exported;
 mod keys;
 mod live;
@@ -21,6 +22,7 @@ use slimline_simulate::access::Consumer;
 use slimline_trace::session::End;
 use slimline_trace::stream::decode::Program;
 
+use self::beside::beside;
 pub(crate) use self::exported::{ACCESSES, KEYS};
 pub(crate) use self::recorded::AttributedReader;
 use crate::cli::AccessInput;
@@ -73,24 +75,24 @@ pub(crate) fn end_as(outcome: &TraceOutcome, written: anyhow::Result<()>) -> ! {
 }
 
 /// Reads all accesses, and hands them on in one order.
-pub(crate) fn read(input: &AccessInput, consumer: &mut dyn Consumer) -> anyhow::Result<Accesses> {
+pub(crate) fn read(input: &AccessInput, consumer: &mut (dyn Consumer + Send)) -> anyhow::Result<Accesses> {
     if !tells_data(input) {
         check_unasked(&input.collecting, "a trace")?;
-        return addresses::read(input, consumer);
+        return beside(consumer, |consumer| addresses::read(input, consumer));
     }
     attributed(input, AttributedAccesses::new(), consumer)
 }
 
 /// The same of a recorded trace.
-pub(crate) fn read_whole(trace: &RecordedTrace, consumer: &mut dyn Consumer) -> anyhow::Result<Accesses> {
-    recorded::read(trace, AttributedAccesses::new(), consumer)
+pub(crate) fn read_whole(trace: &RecordedTrace, consumer: &mut (dyn Consumer + Send)) -> anyhow::Result<Accesses> {
+    beside(consumer, |consumer| recorded::read(trace, AttributedAccesses::new(), consumer))
 }
 
 /// The same of a trace that tells data, and each access with the part of it where it is, of so many bytes or more.
 pub(crate) fn read_with_parts(
     input: &AccessInput,
     bytes: NonZeroU64,
-    consumer: &mut dyn Consumer,
+    consumer: &mut (dyn Consumer + Send),
 ) -> anyhow::Result<Accesses> {
     must_tell_data(input)?;
     attributed(input, AttributedAccesses::with_parts(bytes), consumer)
@@ -100,7 +102,7 @@ pub(crate) fn read_with_parts(
 pub(crate) fn read_by_regions(
     input: &AccessInput,
     ranges: &[(u64, u64)],
-    consumer: &mut dyn Consumer,
+    consumer: &mut (dyn Consumer + Send),
 ) -> anyhow::Result<Accesses> {
     must_tell_data(input)?;
     attributed(input, AttributedAccesses::new().by_regions_and_ranges(ranges), consumer)
@@ -127,14 +129,15 @@ fn tells_data(input: &AccessInput) -> bool {
 fn attributed(
     input: &AccessInput,
     accesses: AttributedAccesses,
-    consumer: &mut dyn Consumer,
+    consumer: &mut (dyn Consumer + Send),
 ) -> anyhow::Result<Accesses> {
     let accesses = if input.callers { accesses.by_callers() } else { accesses };
     if input.live {
-        live::read(input, accesses, consumer)
+        beside(consumer, |consumer| live::read(input, accesses, consumer))
     } else {
         check_unasked(&input.collecting, "a trace")?;
-        recorded::read(&RecordedTrace::open(input.trace())?, accesses, consumer)
+        let trace = RecordedTrace::open(input.trace())?;
+        beside(consumer, |consumer| recorded::read(&trace, accesses, consumer))
     }
 }
 
