@@ -198,7 +198,7 @@ impl Flow {
 }
 
 /// Every instruction of `code`, which lies at `start`.
-pub(super) fn decode(code: &[u8], start: Svma) -> Vec<Instruction> {
+pub(crate) fn decode(code: &[u8], start: Svma) -> Vec<Instruction> {
     let mut decoder = Decoder::with_ip(64, code, start.0, DecoderOptions::NONE);
     // A mean instruction has four bytes.
     let mut instructions = Vec::with_capacity(code.len() / 4 + 1);

@@ -9,7 +9,7 @@ use crate::module::image::Relocated;
 
 /// Where a call goes, or a jump that leaves its function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Target<'a> {
+pub(crate) enum Target<'a> {
     /// To a function of another module, as linked.
     Import(&'a str),
     /// To code of the same module.
@@ -20,7 +20,7 @@ pub(super) enum Target<'a> {
 
 /// Where `branch` goes: a stub of the procedure linkage table is looked through, and so is a word that the dynamic
 /// linker fills.
-pub(super) fn target_of<'a>(module: &Module<'a>, branch: &Instruction) -> Target<'a> {
+pub(crate) fn target_of<'a>(module: &Module<'a>, branch: &Instruction) -> Target<'a> {
     if branch.is_ip_rel_memory_operand() {
         return target_in(module, Svma(branch.ip_rel_memory_address()));
     }

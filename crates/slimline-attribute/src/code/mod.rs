@@ -10,7 +10,7 @@
 pub(crate) mod effects;
 pub mod flow;
 pub mod hands_on;
-mod imports;
+pub(crate) mod imports;
 mod jump_table;
 pub mod nest;
 pub mod no_return;

@@ -402,7 +402,12 @@ impl<'a> Resolver<'a> {
         if let Some((row, block)) = &named
             && !block.is_not_followed()
         {
-            return *cursor.blocks[row.index()].get_or_insert_with(|| self.groups.block(view, block));
+            let known = &mut cursor.blocks[row.index()];
+            let in_storage = || self.groups.in_small_storage(view, block, address);
+            return match known.or_else(in_storage) {
+                Some(place) => place,
+                None => *known.insert(self.groups.block(view, block)),
+            };
         }
         let slot = cursor.slot(address);
         if !cursor.extents[slot].0.contains(address.0, time_ns) {
@@ -459,7 +464,10 @@ impl<'a> Resolver<'a> {
         let view = ProcessView { id: process, process: &self.processes[process.0], modules: &self.modules };
         let place = match block {
             _ if address.0 == 0 => Groups::NOWHERE,
-            Some(block) if !block.is_not_followed() => self.groups.block(view, block),
+            Some(block) if !block.is_not_followed() => {
+                let in_storage = self.groups.in_small_storage(view, block, address);
+                in_storage.unwrap_or_else(|| self.groups.block(view, block))
+            }
             Some(_) => {
                 let place = self.groups.find_cut(view, address, time_ns).0;
                 self.groups.unless_cut(place)

@@ -3,10 +3,13 @@
 use std::cell::RefCell;
 use std::collections::HashMap;
 
+use iced_x86::FlowControl;
+
 use super::debug_info::{DebugInfo, Die};
 use super::flow::Flow;
 use super::location::{Gpr, Indexed, Place};
 use super::scope::{Fact, FunctionScope};
+use super::transfer::CLOBBERED;
 use super::value::{NameId, Pointer};
 use crate::tables::Language;
 
@@ -36,6 +39,8 @@ pub(super) struct FrameVariable {
     pub(super) bytes: u64,
     /// Where in the variable the piece starts.
     pub(super) inside: u64,
+    /// Whether it is never anywhere else.
+    pub(super) is_only_place: bool,
     /// The variable, and its type.
     pub(super) die: Die,
     pub(super) type_: Die,
@@ -119,8 +124,10 @@ impl Bounds {
             Some(names.variable(text, object))
         };
         let bound = |fact: &Fact| bound(info, fact, name_of(fact, false), name_of(fact, true));
+        let calls = returning_calls(flow);
+        let until_lost = |fact: &Fact| Fact { end: fact.end.min(lost_at(fact, &calls)), ..*fact };
         let mut usable: Vec<(Fact, Bound)> =
-            scope.facts.iter().filter_map(|fact| Some((*fact, bound(fact)?))).collect();
+            scope.facts.iter().filter_map(|fact| Some((until_lost(fact), bound(fact)?))).collect();
         usable.sort_by_key(|(fact, _)| fact.begin);
         let mut result = Self { bounds: usable.iter().map(|(_, bound)| *bound).collect(), ..Self::default() };
         result.frame.extend(result.bounds.iter().filter_map(|bound| match bound {
@@ -166,6 +173,30 @@ impl Bounds {
     }
 }
 
+/// Where calls return to; those left out that may be the last of what runs there.
+fn returning_calls(flow: &Flow) -> Vec<u64> {
+    let is_call =
+        |at: usize| matches!(flow.instructions[at].flow_control(), FlowControl::Call | FlowControl::IndirectCall);
+    let within = flow.blocks.iter().flat_map(|block| block.begin..block.end.saturating_sub(1));
+    within.filter(|&at| is_call(at)).map(|at| flow.instructions[at].next_ip()).collect()
+}
+
+/// The end of what is true of a register that called functions may change, whatever the debug information says: gcc goes on
+/// telling of a variable in one behind the calls of a sanitizer's hooks.
+fn lost_at(fact: &Fact, calls: &[u64]) -> u64 {
+    let changes = |register: Gpr| CLOBBERED.contains(&register.0);
+    let is_lost = match fact.place {
+        Place::Register(register)
+        | Place::Sum(register, _)
+        | Place::Memory(register, _)
+        | Place::BehindMemory(register, _) => changes(register),
+        Place::Element(indexed) => changes(indexed.base) || changes(indexed.index),
+        Place::Frame(_) | Place::BehindFrame(_) => false,
+    };
+    let next = calls.get(calls.partition_point(|&after| after <= fact.begin)).copied();
+    next.filter(|_| is_lost).unwrap_or(u64::MAX)
+}
+
 impl FrameVariable {
     pub(super) fn holds(&self, offset: i64) -> bool {
         offset >= self.at && offset.wrapping_sub(self.at).cast_unsigned() < self.bytes
@@ -199,7 +230,15 @@ fn bound(info: &DebugInfo<'_>, fact: &Fact, name: Option<NameId>, object_name: O
     let frame_variable = |at| {
         let all = info.shape(fact.type_)?.bytes();
         let bytes = fact.bytes.unwrap_or(all);
-        Some(FrameVariable { at, bytes, inside: fact.offset, die: fact.die, type_: fact.type_, name: object_name })
+        Some(FrameVariable {
+            at,
+            bytes,
+            inside: fact.offset,
+            is_only_place: fact.is_only_place,
+            die: fact.die,
+            type_: fact.type_,
+            name: object_name,
+        })
     };
     Some(match fact.place {
         Place::Register(register) => Bound::Register(register, points(0)?),

@@ -19,8 +19,8 @@ const MAX_ALTERNATIVES: usize = 64;
 const MAX_REGISTER_RESULT_BYTES: u64 = 16;
 
 impl Function<'_, '_> {
-    /// The variable at a frame offset: one in place now, else the only one that ever is there.
-    fn frame_variable(&self, state: &State, index: usize, offset: i64) -> Option<FrameVariable> {
+    /// The variable at a frame offset that is in place now.
+    fn frame_variable_in_place(&self, state: &State, index: usize, offset: i64) -> Option<FrameVariable> {
         let mut found: Option<FrameVariable> = None;
         for bound in self.bounds.at(index) {
             let variable = match *bound {
@@ -36,15 +36,25 @@ impl Function<'_, '_> {
                 found = Some(variable);
             }
         }
-        found.or_else(|| self.bounds.only_frame_variable(offset))
+        found
+    }
+
+    /// The variable at a frame offset: one in place now, else the only one that ever is there.
+    fn frame_variable(&self, state: &State, index: usize, offset: i64) -> Option<FrameVariable> {
+        self.frame_variable_in_place(state, index, offset).or_else(|| self.bounds.only_frame_variable(offset))
     }
 
     /// A pointer to the frame's byte at `offset`, as an address in the variable there.
     pub(super) fn frame_pointer(&self, state: &State, index: usize, offset: i64) -> Option<Pointer> {
         let variable = self.frame_variable(state, index, offset)?;
+        Some(self.pointer_into(variable, offset))
+    }
+
+    /// A pointer to the frame's byte at `offset`, which is in that variable.
+    fn pointer_into(&self, variable: FrameVariable, offset: i64) -> Pointer {
         let inside = variable.inside.cast_signed().wrapping_add(offset.wrapping_sub(variable.at));
         let to = self.info.pointer_to(Some(variable.type_), variable.type_.unit);
-        Some(Pointer { offset: inside, name: variable.name, ..to })
+        Pointer { offset: inside, name: variable.name, ..to }
     }
 
     fn running_frame_pointer(&self, state: &State, index: usize, offset: i64, step: u64) -> Result<Pointer, Reason> {
@@ -65,8 +75,10 @@ impl Function<'_, '_> {
                 _ => {}
             }
         }
-        let place = self.frame_pointer(state, index, offset)?;
-        self.pointer_in(place)
+        // A compiler keeps other things there while a variable is elsewhere.
+        let elsewhere = || self.bounds.only_frame_variable(offset).filter(|variable| variable.is_only_place);
+        let variable = self.frame_variable_in_place(state, index, offset).or_else(elsewhere)?;
+        self.pointer_in(self.pointer_into(variable, offset))
     }
 
     /// The pointer that lies in memory where `place` points.

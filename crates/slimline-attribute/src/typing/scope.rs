@@ -13,6 +13,8 @@ pub(super) struct Fact {
     pub(super) begin: u64,
     pub(super) end: u64,
     pub(super) place: Place,
+    /// Whether it is never anywhere else.
+    pub(super) is_only_place: bool,
     /// Type of the whole variable.
     pub(super) type_: Die,
     /// Byte offset of the piece in the variable, and its size where it isn't all of it.
@@ -141,9 +143,11 @@ impl<'a> DebugInfo<'a> {
     ) {
         let Some(location) = entry.attr_value(dw::DW_AT_location) else { return };
         let Some(type_) = self.type_of(die) else { return };
+        let is_only_place = matches!(location, AttributeValue::Exprloc(_));
         let mut add = |begin, end, piece: Piece| {
             let Piece { place, offset, bytes } = piece;
-            facts.push(Fact { begin, end, place, type_, offset, bytes, die, depth, inlined: around.inlined });
+            let inlined = around.inlined;
+            facts.push(Fact { begin, end, place, is_only_place, type_, offset, bytes, die, depth, inlined });
         };
         if let AttributeValue::Exprloc(expression) = location {
             for piece in self.pieces(die.unit, expression, frame) {

@@ -182,7 +182,7 @@ fn meet(info: &DebugInfo<'_>, a: Value, b: Value) -> Value {
     };
     match (a, b) {
         (Value::Pointer(a), Value::Pointer(b)) if a.target != b.target => {
-            let (name, home) = (a.name.min(b.name), Home::of_both(a.home, b.home));
+            let (name, home) = (a.name.filter(|_| a.name == b.name), Home::of_both(a.home, b.home));
             let common = if holds(a, b) {
                 Pointer { name, home, ..b }
             } else if holds(b, a) {

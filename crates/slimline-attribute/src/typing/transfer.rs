@@ -12,7 +12,7 @@ use super::value::{Pointer, Value};
 use crate::code::effects::{is_conditional_move, may_write};
 
 /// Registers that a called function may change (System V).
-const CLOBBERED: [u8; 9] = [0, 1, 2, 6, 7, 8, 9, 10, 11];
+pub(super) const CLOBBERED: [u8; 9] = [0, 1, 2, 6, 7, 8, 9, 10, 11];
 
 /// Functions that return their first argument.
 const RETURN_FIRST: [&str; 5] = ["memcpy", "memmove", "memset", "strcpy", "strcat"];

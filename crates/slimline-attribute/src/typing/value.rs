@@ -8,7 +8,7 @@
 //!   step 0: exact.   step a multiple of sizeof(T): the field is exact, the element is not.
 //! ```
 //!
-//! Values only ever lose knowledge when they join: steps turn into divisors, names into lesser ones, differing types
+//! Values only ever lose knowledge when they join: steps turn into divisors, differing names and types
 //! into nothing. So the fixpoint over a function's loops ends.
 
 use super::debug_info::Die;
@@ -88,6 +88,14 @@ pub(super) enum Value {
         of: u64,
         plus: i64,
     },
+    /// From one pointer to another, as compilers keep it to find one array by a pointer that walks another: `plus` modulo `of`
+    /// (1 where that is not known, 0 where it is `plus`). What `from` names plus this is what `to` does.
+    Between {
+        from: Option<NameId>,
+        to: Option<NameId>,
+        of: u64,
+        plus: i64,
+    },
     /// The block that the watched call returned, plus this.
     Fresh(i64),
 }
@@ -108,6 +116,7 @@ impl Value {
             Self::Constant(value) => (value, 0),
             Self::Multiple { of, plus } => (plus, of),
             Self::Scaled { factor, plus, .. } => (plus, factor.unsigned_abs()),
+            Self::Between { of, plus, .. } => (plus, of),
             _ => (0, 1),
         }
     }
@@ -174,12 +183,12 @@ impl Value {
             ) => Self::Unknown(Reason::Arithmetic),
             (Self::Pointer(pointer), number) | (number, Self::Pointer(pointer)) => {
                 let (plus, step) = number.as_number();
-                Self::Pointer(Pointer {
-                    offset: pointer.offset.wrapping_add(plus),
-                    step: gcd(pointer.step, step),
-                    home: pointer.home.filter(|_| step == 0),
-                    ..pointer
-                })
+                let (name, home) = match number {
+                    Self::Between { from, to, .. } => (pointer.name.filter(|_| pointer.name == from).and(to), None),
+                    _ => (pointer.name, pointer.home.filter(|_| step == 0)),
+                };
+                let offset = pointer.offset.wrapping_add(plus);
+                Self::Pointer(Pointer { offset, step: gcd(pointer.step, step), name, home, ..pointer })
             }
             (Self::Frame(offset), number) | (number, Self::Frame(offset)) => match number.as_number() {
                 (_, 1) => Self::Unknown(Reason::Arithmetic),
@@ -199,8 +208,15 @@ impl Value {
                 Self::Scaled { symbol: same, factor: b, plus: plus_b, .. },
             ) if symbol == same => Self::scaled(symbol, a.wrapping_add(b), plus_a.wrapping_add(plus_b), reason),
             (a, b) => {
-                let ((a, of_a), (b, of_b)) = (a.as_number(), b.as_number());
-                Self::multiple(gcd(of_a, of_b), a.wrapping_add(b))
+                let ((plus_a, of_a), (plus_b, of_b)) = (a.as_number(), b.as_number());
+                let (of, plus) = (gcd(of_a, of_b), plus_a.wrapping_add(plus_b));
+                match (a, b) {
+                    (Self::Between { .. }, Self::Between { .. }) => Self::multiple(of, plus),
+                    (Self::Between { from, to, .. }, _) | (_, Self::Between { from, to, .. }) => {
+                        Self::Between { from, to, of, plus }
+                    }
+                    _ => Self::multiple(of, plus),
+                }
             }
         }
     }
@@ -209,7 +225,12 @@ impl Value {
     pub(super) fn minus(self, other: Self) -> Self {
         match (self, other) {
             (Self::Pointer(a), Self::Pointer(b)) if a.target == b.target && a.bytes > 0 => {
-                Self::multiple(gcd(gcd(a.step, b.step), a.bytes), a.offset.wrapping_sub(b.offset))
+                let (of, plus) = (gcd(gcd(a.step, b.step), a.bytes), a.offset.wrapping_sub(b.offset));
+                if a.name == b.name {
+                    Self::multiple(of, plus)
+                } else {
+                    Self::Between { from: b.name, to: a.name, of, plus }
+                }
             }
             (Self::Frame(a), Self::Frame(b)) => Self::Constant(a.wrapping_sub(b)),
             (_, other) if other.is_address() => Self::Unknown(Reason::Arithmetic),
@@ -224,6 +245,9 @@ impl Value {
             value if value.is_address() && factor == 1 => value,
             Self::Scaled { symbol, factor: by, plus, reason } => {
                 Self::scaled(symbol, by.wrapping_mul(factor), plus.wrapping_mul(factor), reason)
+            }
+            Self::Between { from, to, of, plus } if factor == -1 => {
+                Self::Between { from: to, to: from, of, plus: plus.wrapping_neg() }
             }
             value => {
                 let (plus, of) = value.as_number();
@@ -254,10 +278,7 @@ impl Value {
                 let apart = a.offset.wrapping_sub(b.offset).unsigned_abs();
                 // One of two variables is neither.
                 let are_others = a.home.is_some() && b.home.is_some() && a.home != b.home;
-                let name = match (a.name, b.name) {
-                    (Some(a), Some(b)) if !are_others => Some(a.min(b)),
-                    _ => None,
-                };
+                let name = a.name.filter(|_| a.name == b.name && !are_others);
                 let home = Home::of_both(a.home, b.home);
                 Self::Pointer(Pointer { step: gcd(gcd(a.step, b.step), apart), name, home, ..a })
             }
@@ -265,6 +286,12 @@ impl Value {
                 let step = |value| if let Self::FrameRun { step, .. } = value { step } else { 0 };
                 let step = gcd(gcd(step(self), step(other)), a.wrapping_sub(b).unsigned_abs());
                 Self::FrameRun { offset: a, step }
+            }
+            (
+                Self::Between { from, to, of: of_a, plus: a },
+                Self::Between { from: other_from, to: other_to, of: of_b, plus: b },
+            ) if (from, to) == (other_from, other_to) => {
+                Self::Between { from, to, of: gcd(gcd(of_a, of_b), a.wrapping_sub(b).unsigned_abs()), plus: a }
             }
             (
                 Self::Constant(_) | Self::Multiple { .. } | Self::Scaled { .. },
@@ -333,6 +360,27 @@ mod tests {
         // p = which ? a : b
         let Value::Pointer(either) = at(0x1000, 0, 0, Some(1)).join(at(0x3000, 0, 0, Some(2))) else { unreachable!() };
         assert_eq!((either.home, either.name), (None, None));
+    }
+
+    #[test]
+    fn an_array_that_is_found_by_another_ones_pointer_has_its_own_name() {
+        let of = |offset, step, name: Option<u32>| {
+            let Value::Pointer(node) = node(offset, step) else { unreachable!() };
+            Value::Pointer(Pointer { name: name.map(NameId), ..node })
+        };
+        // d = b - a; loop { p[d] is b's; p += 1 }
+        let apart = of(0, 0, Some(2)).minus(of(0, 0, Some(1)));
+        assert_eq!(of(0, 48, Some(1)).plus(apart), of(0, 48, Some(2)));
+        assert_eq!(of(0, 0, Some(2)).minus(apart), of(0, 48, Some(1)));
+        assert_eq!(of(0, 0, Some(1)).plus(apart.plus(Value::Constant(8))), of(8, 48, Some(2)));
+        // From another one it leads to nothing that is known.
+        assert_eq!(of(0, 0, Some(3)).plus(apart), of(0, 48, None));
+        assert_eq!(of(0, 0, None).plus(apart), of(0, 48, None));
+        // i = p - a; b[i]
+        let index = of(0, 48, Some(1)).minus(of(0, 0, Some(1)));
+        assert_eq!(of(0, 0, Some(2)).plus(index), of(0, 48, Some(2)));
+        // One of two is neither.
+        assert_eq!(of(0, 0, Some(1)).join(of(0, 0, Some(2))), of(0, 0, None));
     }
 
     #[test]

@@ -222,6 +222,90 @@ fn external_procedures_have_the_names_of_the_source() {
     }
 }
 
+/// Registers walk several arrays at a time, words of the frame hold others, and gcc tells of registers behind calls that change them.
+#[test]
+fn arrays_of_one_statement_keep_their_own_names() {
+    const LINE: &str = "program main
+  implicit none
+  real(8), allocatable :: x(:), g(:), a(:), e(:), p(:), h(:)
+  integer :: n
+  n = 24
+  allocate(x(0:n+1)); x = 1d-3
+  allocate(g(0:n+2)); g = 2d-3
+  allocate(a(0:n+3)); a = 3d-3
+  allocate(e(0:n+4)); e = 4d-3
+  allocate(p(0:n+5)); p = 5d-3
+  allocate(h(0:n+6)); h = 6d-3
+  call work(x, g, a, e, p, h, n)
+  print *, sum(x), sum(g), sum(a), sum(e), sum(p), sum(h)
+contains
+  subroutine work(x, g, a, e, p, h, n)
+    integer, intent(in) :: n
+    real(8), intent(inout) :: x(0:*), g(0:n+2), a(0:n+3), e(0:n+4), p(0:n+5), h(0:n+6)
+    integer :: i, k
+    do k = 1, 3
+      do i = 1, n
+        p(i) = p(i) + p(i)*a(i) - x(n+1-i)
+        a(i) = (h(n+1-i) + g(i-1) + x(i) + h(i-1))*0.25d0
+      end do
+    end do
+    do k = 1, 3
+      do i = 1, n
+        if (a(n+1-i) > h(i)) a(i) = p(i+1) + 1.0d0
+      end do
+    end do
+  end subroutine
+end program
+";
+    const PLANE: &str = "program main
+  implicit none
+  real(8), allocatable :: q(:,:), y(:,:), x(:,:), b(:,:)
+  integer :: n
+  real(8) :: s
+  n = 24
+  s = 0
+  allocate(q(0:n+1,0:n+1)); q = 1d-3
+  allocate(y(0:n+1,0:n+2)); y = 2d-3
+  allocate(x(0:n+1,0:n+3)); x = 3d-3
+  allocate(b(0:n+1,0:n+4)); b = 4d-3
+  call work(q, y, x, b, n, s)
+  print *, sum(q), sum(y), sum(x), sum(b), s
+contains
+  subroutine work(q, y, x, b, n, s)
+    integer, intent(in) :: n
+    real(8), intent(inout) :: q(0:n+1,0:n+1), y(0:n+1,0:*), x(0:n+1,0:n+3), b(0:n+1,0:n+4), s
+    integer :: i, j
+    do i = 1, n
+      do j = 1, n
+        b(i,j) = b(i,j) + q(i+1,j)*b(i+1,j) - b(i-1,j)
+        s = s + q(i,j)*q(i+1,j)
+      end do
+    end do
+    do i = 1, n
+      do j = 1, n
+        q(i,j) = (y(i+1,j+1) + y(i-1,j) + y(i+1,j-1) + q(i+1,j))*0.25d0
+        s = s + q(i-1,j+1)*y(i-1,j-1)
+        b(i,j) = (b(i,j+1) + y(i+1,j+1) + y(i-1,j-1) + q(i+1,j))*0.25d0
+      end do
+    end do
+  end subroutine
+end program
+";
+    let arrays = [(LINE, &[("x", 6), ("g", 7), ("a", 8), ("e", 9), ("p", 10), ("h", 11)][..])];
+    let arrays = arrays.into_iter().chain([(PLANE, &[("q", 8), ("y", 9), ("x", 10), ("b", 11)][..])]);
+    for ((source, arrays), level) in arrays.flat_map(|program| ["-O1", "-O2", "-O3"].map(|level| (program, level))) {
+        let program = Compiled::new("gfortran", source, &[level]);
+        let all = program.traced(&[]).1;
+        let told = arrays.iter().filter(|(name, _)| named(&all["variables"], name) != (0, 0));
+        for (name, line) in told.clone() {
+            let (_, report) = program.traced_with(&["--variable", name], &[]);
+            let groups = heap(&report);
+            assert!(matches!(groups[..], [(at, ..)] if at == *line), "{level} {name}: {groups:?}");
+        }
+        assert!(told.count() > 0, "{level}: {}", all["variables"]);
+    }
+}
+
 /// Text of no length takes no byte of its structure.
 #[test]
 fn text_without_a_length_is_nowhere() {

@@ -145,6 +145,45 @@ fn thread_locals_of_libraries_and_languages() {
     assert_eq!((group.name.as_str(), group.kind.as_str(), group.blocks), ("cached::CACHE", "thread_local", 1));
 }
 
+/// Each thread's copy of them is a block that the dynamic linker allocates when the thread first asks for one: small and large ones,
+/// aligned more than blocks are, by its function and by descriptors.
+#[test]
+fn thread_locals_of_libraries_that_are_opened() {
+    const LIBRARY: &str = "struct item { double value; long key; char rest[48]; };
+        static __thread struct item counts[ITEMS] __attribute__((aligned(ALIGNMENT)));
+        double count(void) {
+            double sum = 0;
+            for (int pass = 0; pass < 40000000 / ITEMS; pass++)
+                for (int i = 0; i < ITEMS; i++) { counts[i].value += 1; sum += counts[i].key; }
+            return sum;
+        }";
+    const USER: &str = "#include <dlfcn.h>
+        #include <pthread.h>
+        static double (*count)(void);
+        static void *run(void *unused) { return count() > 1e9 ? &count : 0; }
+        int main(void) {
+            count = (double (*)(void))dlsym(dlopen(\"./libcounts.so\", RTLD_NOW), \"count\");
+            pthread_t thread;
+            pthread_create(&thread, 0, run, 0);
+            run(0);
+            pthread_join(thread, 0);
+            return 0;
+        }";
+    let scratch = Scratch::new();
+    let program = scratch.compile("opens", USER, &["-O2", "-g", "-pthread", "-ldl"]);
+    for (items, alignment, dialect) in [(4096_u64, 8, "gnu"), (40, 64, "gnu"), (40, 8, "gnu2"), (4096, 128, "gnu2")] {
+        let defined = [("ITEMS", items), ("ALIGNMENT", alignment)].map(|(name, value)| format!("-D{name}={value}"));
+        let dialect = format!("-mtls-dialect={dialect}");
+        let flags = ["-O1", "-g", "-shared", "-fPIC", &defined[0], &defined[1], &dialect];
+        scratch.compile("libcounts.so", LIBRARY, &flags);
+        let group = report_of(&scratch, &program, &[]).groups.remove(0);
+        let bytes = 2 * 64 * items;
+        assert_eq!(told(&group), ("counts", "thread_local", 2, bytes), "{flags:?}");
+        let fields: Vec<&str> = group.fields.iter().map(|field| field.name.as_str()).collect();
+        assert!(fields.contains(&"value") && fields.contains(&"key"), "{flags:?}: {fields:?}");
+    }
+}
+
 /// Compiles a program with another compiler.
 fn compile(compiler: &str, scratch: &Scratch, file: &str, source: &str, flags: &[&str]) -> PathBuf {
     let (source_path, program) = (scratch.path(file), scratch.path(file.split('.').next().unwrap()));

@@ -1,6 +1,7 @@
 //! The table of groups: data structures as a person would name them, and their objects.
 
 mod alive;
+mod dynamic_storage;
 mod mappings;
 mod variables;
 
@@ -101,6 +102,8 @@ pub(super) struct Groups {
     shared: PathTree,
     unlike: Unlike,
     by_stack: FxHashMap<(ProcessId, Option<StackRow>, GroupKind), GroupId>,
+    /// For whose thread-local variables a call path had the dynamic linker allocate.
+    dynamic_storage: FxHashMap<(ProcessId, StackRow), Option<usize>>,
     objects: FxHashMap<ObjectKey, ObjectId>,
     /// Of groups with allocation call paths that were counted.
     alive: FxHashMap<GroupId, Alive>,
@@ -134,6 +137,7 @@ impl Groups {
             shared: PathTree::default(),
             unlike: Unlike::default(),
             by_stack: FxHashMap::default(),
+            dynamic_storage: FxHashMap::default(),
             objects: FxHashMap::default(),
             alive: FxHashMap::default(),
             has_small: FxHashSet::default(),
@@ -322,6 +326,11 @@ impl Groups {
                 (place, valid.and(&extent))
             }
             Found::Block(row) | Found::Mapped(row) | Found::MappedStack(row) => {
+                if matches!(found, Found::Block(_))
+                    && let Some((place, extent)) = self.in_large_storage(view, row, address)
+                {
+                    return (place, valid.and(&extent));
+                }
                 let group = match found {
                     Found::MappedStack(_) => self.stacks(),
                     Found::Mapped(_) => self.mapped(view, row),

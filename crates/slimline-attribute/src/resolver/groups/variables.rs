@@ -13,6 +13,19 @@ use crate::resolver::frames::OnStack;
 use crate::resolver::{Place, ProcessView, Reason};
 use crate::tables::GroupKind;
 
+/// A thread's block of thread-local storage.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Storage {
+    /// Number of the module whose variables are there, where that is known.
+    pub(super) module: Option<usize>,
+    /// Whether it is a module's at all.
+    pub(super) is_a_modules: bool,
+    pub(super) base: u64,
+    pub(super) bytes: u64,
+    /// Row of the ranges.
+    pub(super) row: Option<usize>,
+}
+
 impl Groups {
     /// A variable that an imported file names by itself.
     pub(super) fn named(&mut self, view: ProcessView<'_, '_>, name: &Name) -> (Place, Extent) {
@@ -109,10 +122,17 @@ impl Groups {
     /// A thread's instance of a thread-local variable, or what of its storage no symbol names.
     pub(super) fn thread_local(&mut self, view: ProcessView<'_, '_>, row: usize, address: Avma) -> (Place, Extent) {
         let ranges = view.process.tables.ranges;
-        let base = ranges.base[row].0;
-        let (offset, end) = (Svma(address.0 - base), Svma(ranges.bytes[row]));
         let bias = ranges.source[row].module_bias;
-        let number = bias.and_then(|bias| view.process.space.module_with_bias(bias)).map(|loaded| loaded.module);
+        let module = bias.and_then(|bias| view.process.space.module_with_bias(bias)).map(|loaded| loaded.module);
+        let (base, bytes) = (ranges.base[row].0, ranges.bytes[row]);
+        let storage = Storage { module, is_a_modules: bias.is_some(), base, bytes, row: Some(row) };
+        self.in_storage(view, storage, address)
+    }
+
+    /// The same of a thread's block of thread-local storage.
+    pub(super) fn in_storage(&mut self, view: ProcessView<'_, '_>, storage: Storage, address: Avma) -> (Place, Extent) {
+        let Storage { module: number, is_a_modules, base, bytes, row } = storage;
+        let (offset, end) = (Svma(address.0 - base), Svma(bytes));
         let module = number.map(|number| view.modules.get(number));
         let variable = module.and_then(|module| module.symbols().thread_local_at(offset));
         let (group, (start, end)) = match (number, module, variable) {
@@ -124,20 +144,24 @@ impl Groups {
                 (group, (variable.start, Svma(variable.start.0.saturating_add(variable.bytes.max(1)))))
             }
             _ => {
-                let name = match (bias, module) {
-                    (None, _) => "thread control block".to_owned(),
-                    (_, Some(module)) => format!("thread-local storage of {}", module.file_name()),
-                    (_, None) => "thread-local storage".to_owned(),
+                let name = match module {
+                    Some(module) => format!("thread-local storage of {}", module.file_name()),
+                    None if is_a_modules => "thread-local storage".to_owned(),
+                    None => "thread control block".to_owned(),
                 };
                 let group = self.group(GroupKey::Storage(name.clone()), || row_of(&name, GroupKind::ThreadLocal));
-                if bias.is_some() {
+                if is_a_modules {
                     self.lacks(group, Reason::NoVariable, number);
                 }
                 (group, module.map_or((Svma(0), end), |module| module.symbols().thread_local_gap_at(offset, end)))
             }
         };
         let start_avma = base.saturating_add(start.0);
-        let place = self.object(ObjectKey::InRange(view.id, row, start_avma), group, start_avma, end.0 - start.0);
+        let key = match row {
+            Some(row) => ObjectKey::InRange(view.id, row, start_avma),
+            None => ObjectKey::Static(view.id, group, start_avma),
+        };
+        let place = self.object(key, group, start_avma, end.0.saturating_sub(start.0));
         (place, Extent { start: start_avma, end: base.saturating_add(end.0), ..Extent::ALL })
     }
 }
