@@ -98,11 +98,11 @@ impl<'a> DebugInfo<'a> {
                 Some(target) => self.shape(target),
                 None => Some(Shape::Void),
             },
-            // Of text whose length is known only at run time debug information has no size.
-            dw::DW_TAG_base_type
-            | dw::DW_TAG_ptr_to_member_type
-            | dw::DW_TAG_unspecified_type
-            | dw::DW_TAG_string_type => Some(Shape::Scalar { bytes: bytes.unwrap_or(0) }),
+            dw::DW_TAG_base_type | dw::DW_TAG_ptr_to_member_type | dw::DW_TAG_unspecified_type => {
+                Some(Shape::Scalar { bytes: bytes.unwrap_or(0) })
+            }
+            // Text whose length is known only at run time goes on from its first character.
+            dw::DW_TAG_string_type => Some(Shape::Scalar { bytes: bytes.unwrap_or(1) }),
             dw::DW_TAG_enumeration_type => match bytes {
                 Some(bytes) => Some(Shape::Scalar { bytes }),
                 None if is_declared_only(&entry) => self.shape(self.definition(die, &entry)?),

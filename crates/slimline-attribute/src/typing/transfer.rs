@@ -57,6 +57,11 @@ impl Function<'_, '_> {
             4 => number(value),
             _ => Value::Unknown(Reason::Arithmetic),
         };
+        let value = match value {
+            // Room for an array of a length that is not known: below all variables.
+            Value::FrameRun { .. } if register == Gpr::RSP => Value::Unknown(Reason::Arithmetic),
+            value => value,
+        };
         state.define(register, value, index);
     }
 

@@ -306,6 +306,91 @@ end program
     }
 }
 
+/// Of text whose length is known only when the program runs debug information has no size.
+#[test]
+fn text_of_any_length_has_its_name() {
+    const SOURCE: &str = "module words
+contains
+  subroutine fill(buffer)
+    character(len=*), intent(inout) :: buffer
+    integer :: i
+    do i = 1, len(buffer)
+      buffer(i:i) = char(97 + mod(i, 7))
+    end do
+  end subroutine
+  integer function found(line)
+    character(len=*), intent(in) :: line
+    integer :: i
+    found = 0
+    do i = 1, len(line)
+      if (line(i:i) == 'a') found = found + 1
+    end do
+  end function
+end module
+program main
+  use words
+  implicit none
+  character(len=:), allocatable :: text
+  integer :: total, i
+  allocate(character(len=1000) :: text)
+  call fill(text)
+  total = found(text)
+  do i = 1, len(text)
+    if (text(i:i) == 'b') total = total + 1
+  end do
+  print '(i0)', total
+end program
+";
+    let (said, report) = Compiled::new("gfortran", SOURCE, &["-O0"]).traced(&[]);
+    assert_eq!(said, "285\n");
+    let rows = &report["variables"];
+    assert_eq!(
+        (named(rows, "buffer"), named(rows, "line"), named(rows, "text").0),
+        ((0, 1000), (1000, 0), 1000),
+        "{rows}"
+    );
+    let (_, report) = Compiled::new("gfortran", SOURCE, &["-O2"]).traced(&[]);
+    assert_eq!(named(&report["variables"], "text"), (2000, 1000), "{}", report["variables"]);
+}
+
+/// An array whose length is not known lies below all that has a place in the frame.
+#[test]
+fn arrays_of_any_length_are_no_other_variables() {
+    const SOURCE: &str = r#"
+#include <string.h>
+struct cell { long a, b; };
+__attribute__((noinline)) static void use(volatile long *p, long n) { for (long i = 0; i < n; i++) p[i] += i; }
+__attribute__((noinline)) static long work(int n) {
+    long open[n];
+    memset(open, 0, n * sizeof(long));
+    long fixed[33] __attribute__((aligned(128)));
+    memset(fixed, 0, sizeof fixed);
+    struct cell cells[n];
+    memset(cells, 0, n * sizeof(struct cell));
+    for (int r = 0; r < 4; r++) {
+        for (int i = 0; i < 20; i++) fixed[(i + n) % 20] += fixed[i] * 3 + open[(i * 7) % 20];
+        use((long *)cells, 8), use(fixed, 8), use(open, 8);
+        for (int i = 0; i < 20; i++) {
+            fixed[19 - i] += open[(i + n) % 20] * 3 + fixed[i];
+            open[i] += cells[i].a * 3 + cells[19 - i].b;
+        }
+    }
+    return open[3] + fixed[3] + cells[3].a;
+}
+int main(void) { return work(40) == 7; }
+"#;
+    for options in [&["-O0"][..], &["-O1"], &["-O2"], &["-Og", "-mstackrealign"]] {
+        let program = Compiled::new("gcc", SOURCE, options);
+        let (_, report) = program.traced_with(&["--rows", "1000"], &[]);
+        let sites = report["sites"].as_array().unwrap().iter().filter(|site| site["line"] == 17);
+        let told: BTreeSet<&str> = sites.filter_map(|site| site["variable"].as_str()).collect();
+        assert!(told.iter().all(|name| ["open", "cells", "i"].contains(name)), "{options:?}: {told:?}");
+        // What is in the frame keeps its place.
+        let fixed = named(&report["variables"], "fixed");
+        assert!(options != ["-O0"] || fixed == (321, 161), "{}", report["variables"]);
+    }
+}
+
 /// Text of no length takes no byte of its structure.
 #[test]
 fn text_without_a_length_is_nowhere() {
