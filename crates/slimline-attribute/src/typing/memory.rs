@@ -58,7 +58,9 @@ impl Function<'_, '_> {
     }
 
     fn running_frame_pointer(&self, state: &State, index: usize, offset: i64, step: u64) -> Result<Pointer, Reason> {
-        let pointer = self.frame_pointer(state, index, offset).ok_or(Reason::NoVariable)?;
+        // What is no longer than a step is no array: an address may begin to run before one.
+        let variable = self.frame_variable(state, index, offset).filter(|variable| variable.bytes > step);
+        let pointer = self.pointer_into(variable.ok_or(Reason::NoVariable)?, offset);
         Ok(Pointer { step: gcd(pointer.step, step), ..pointer })
     }
 
