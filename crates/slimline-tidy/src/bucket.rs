@@ -1,7 +1,7 @@
 //! A bucket: some bytes of a slab, for objects of one hint. Its header is not in it but in the slab's own memory.
 //!
 //! ```text
-//!   header    arena │ data │ slab │ room │ words (occupancy)
+//!   header    arena │ data │ room │ filled │ words (occupancy)
 //!   data      ── free ── │ object object object ─── free ───
 //!                        ▲ color              ▲ cursor     ▲ limit
 //! ```
@@ -12,13 +12,17 @@
 #![allow(unsafe_code)] // words of occupancy are behind the header, as many as a bucket needs
 
 use std::ptr::{NonNull, null_mut};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::arena::Arena;
 use crate::occupancy::{self, UNIT_BYTES, WORD_UNITS, Word};
-use crate::slab::Slab;
+use crate::page_map::GRANULE_BYTES;
 
 /// Units of a line of the cache.
 const LINE_UNITS: u64 = 8;
+
+/// Headers begin at a multiple of it, but for those of less.
+pub(crate) const HEADER_ALIGN: usize = 64;
 
 /// Where a bucket is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,6 +31,8 @@ pub(crate) enum Place {
     Unowned = 0,
     /// New objects come into it.
     Current,
+    /// The same, and it stays when it has none.
+    Kept,
     /// In its arena's list of those that have room again.
     Roomy,
     /// In no list.
@@ -39,16 +45,48 @@ pub(crate) struct Room {
     /// In the list of the arena, or of the slab's free ones.
     pub(crate) next: *mut Bucket,
     pub(crate) prev: *mut Bucket,
-    pub(crate) place: Place,
     /// Units from here to `limit` are free.
     cursor: u16,
     limit: u16,
-    /// Units that are not used.
-    pub(crate) free: u16,
     /// No hole has more units than this.
     fits: u16,
-    /// Objects.
-    pub(crate) live: u16,
+    pub(crate) place: Place,
+}
+
+/// How many objects there are in a bucket, and how many units they have. Written by who has the lock, and so without an
+/// exchange; read by whoever asks for statistics.
+#[derive(Debug)]
+#[repr(transparent)]
+pub(crate) struct Filled(AtomicU32);
+
+impl Filled {
+    const OBJECT: u32 = 1 << 16;
+
+    /// Objects and units.
+    #[inline(always)]
+    pub(crate) fn get(&self) -> (usize, usize) {
+        let filled = self.0.load(Ordering::Relaxed);
+        ((filled / Self::OBJECT) as usize, (filled % Self::OBJECT) as usize)
+    }
+
+    #[inline(always)]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.load(Ordering::Relaxed) == 0
+    }
+
+    #[inline(always)]
+    fn add(&self, units: usize) {
+        self.0.store(self.0.load(Ordering::Relaxed) + (Self::OBJECT + units as u32), Ordering::Relaxed);
+    }
+
+    #[inline(always)]
+    fn remove(&self, units: usize) {
+        self.0.store(self.0.load(Ordering::Relaxed) - (Self::OBJECT + units as u32), Ordering::Relaxed);
+    }
+
+    fn resize(&self, from: usize, to: usize) {
+        self.0.store(self.0.load(Ordering::Relaxed) + to as u32 - from as u32, Ordering::Relaxed);
+    }
 }
 
 /// All zero bytes are one that nobody owns.
@@ -58,10 +96,14 @@ pub(crate) struct Bucket {
     /// Written when it gets an owner; read without a lock by whoever frees an object in it, so that it has one.
     pub(crate) arena: *const Arena,
     pub(crate) data: *mut u8,
-    pub(crate) slab: *mut Slab,
     pub(crate) room: Room,
+    pub(crate) filled: Filled,
+    /// Which one of its slab's it is.
+    pub(crate) number: u16,
     words: [Word; 0],
 }
+
+const _: () = assert!(size_of::<Bucket>() == 48);
 
 /// The size of all buckets of a context.
 #[derive(Clone, Copy, Debug)]
@@ -77,6 +119,8 @@ impl Shape {
     pub(crate) fn new(bits: u32) -> Self {
         let words = ((1 << bits) / UNIT_BYTES).div_ceil(WORD_UNITS);
         let header = size_of::<Bucket>() + words * size_of::<Word>();
+        // Larger ones begin with a line of the cache, so that few are two lines' that could be one's.
+        let header = if header < HEADER_ALIGN { header } else { header.next_multiple_of(HEADER_ALIGN) };
         Self { bits, header_bytes: header as u32 }
     }
 
@@ -119,6 +163,18 @@ impl Shape {
         }
     }
 
+    /// The header of the bucket that an address is in, of the first one of the addresses' granule.
+    ///
+    /// # Safety
+    ///
+    /// `first` is what the map has for the address.
+    #[inline(always)]
+    pub(crate) unsafe fn bucket(self, first: NonNull<Bucket>, address: usize) -> NonNull<Bucket> {
+        let index = (address % GRANULE_BYTES) >> self.bits;
+        // SAFETY: a granule is of one slab, and so are the headers of its buckets, which are side by side.
+        unsafe { first.byte_add(index * self.header_bytes()) }
+    }
+
     /// Makes an unowned bucket an arena's, and empty.
     ///
     /// # Safety
@@ -133,14 +189,11 @@ impl Shape {
             *room = Room {
                 next: null_mut(),
                 prev: null_mut(),
-                place: Place::Current,
-                cursor: 0,
+                cursor: self.color(bucket),
                 limit: units,
-                free: units,
                 fits: units,
-                live: 0,
+                place: Place::Current,
             };
-            room.cursor = self.color(bucket);
             debug_assert!(words.iter().all(|word| *word == Word::default()));
         }
     }
@@ -156,19 +209,24 @@ impl Shape {
         let (room, words) = unsafe { self.parts(bucket) };
         let mut at = (usize::from(room.cursor) + align - 1) & !(align - 1);
         if at + units > usize::from(room.limit) {
-            at = self.hole(room, words, units, align)?;
+            // SAFETY: `filled` is in neither of the two.
+            at = self.hole(room, words, unsafe { &(*bucket.as_ptr()).filled }, units, align)?;
         }
         room.cursor = (at + units) as u16;
-        occupancy::take(words, at, units);
-        room.free -= units as u16;
-        room.live += 1;
+        // SAFETY: what is from cursor to limit is within the bucket, and so is what `hole` finds.
+        unsafe { occupancy::take(words, at, units) };
         // SAFETY: `at` is within the bucket, whose data are `bytes` from `data` on; `data` is written once, before anybody
         // owns the bucket.
-        unsafe { Some(NonNull::new_unchecked((*bucket.as_ptr()).data.add(at * UNIT_BYTES))) }
+        unsafe {
+            (*bucket.as_ptr()).filled.add(units);
+            Some(NonNull::new_unchecked((*bucket.as_ptr()).data.add(at * UNIT_BYTES)))
+        }
     }
 
-    fn hole(self, room: &mut Room, words: &[Word], units: usize, align: usize) -> Option<usize> {
-        if usize::from(room.free.min(room.fits)) < units {
+    #[cold]
+    fn hole(self, room: &mut Room, words: &[Word], filled: &Filled, units: usize, align: usize) -> Option<usize> {
+        let free = self.units() - filled.get().1;
+        if free.min(usize::from(room.fits)) < units {
             return None;
         }
         let found = occupancy::find(words, self.units(), units, align);
@@ -190,16 +248,18 @@ impl Shape {
     pub(crate) unsafe fn give(self, bucket: NonNull<Bucket>, address: usize) -> Option<usize> {
         // SAFETY: as in `take`.
         let (room, words) = unsafe { self.parts(bucket) };
-        let (at, units) = self.object(words, address)?;
-        occupancy::give(words, at, units);
-        room.free += units as u16;
+        let at = self.unit(address)?;
+        // SAFETY: `unit` is within the bucket.
+        let units = unsafe { occupancy::give(words, at)? };
+        // SAFETY: `filled` is in neither of the two.
+        let filled = unsafe { &(*bucket.as_ptr()).filled };
+        filled.remove(units);
         room.fits = self.units() as u16;
-        room.live -= 1;
-        if room.live == 0 {
+        if at + units == usize::from(room.cursor) {
+            room.cursor = at as u16;
+        } else if filled.is_empty() {
             room.cursor = self.color(bucket);
             room.limit = self.units() as u16;
-        } else if at + units == usize::from(room.cursor) {
-            room.cursor = at as u16;
         }
         Some(units)
     }
@@ -218,7 +278,8 @@ impl Shape {
             return Some((units, false));
         }
         occupancy::resize(words, at, units, to);
-        room.free = room.free + units as u16 - to as u16;
+        // SAFETY: `filled` is in neither of the two.
+        unsafe { (*bucket.as_ptr()).filled.resize(units, to) };
         room.fits = self.units() as u16;
         let cursor = usize::from(room.cursor);
         if at + units == cursor || (at + units < cursor && cursor < at + to) {
@@ -248,14 +309,17 @@ impl Shape {
         (((u64::from(mixed) * lines) >> 32) * LINE_UNITS) as u16
     }
 
+    /// The unit of a bucket that an address is that of.
     #[inline(always)]
-    fn object(self, words: &[Word], address: usize) -> Option<(usize, usize)> {
+    fn unit(self, address: usize) -> Option<usize> {
         let offset = address & (self.bytes() - 1);
-        let at = offset / UNIT_BYTES;
-        if !offset.is_multiple_of(UNIT_BYTES) {
-            return None;
-        }
-        Some((at, occupancy::length(words, at, self.units())?))
+        offset.is_multiple_of(UNIT_BYTES).then_some(offset / UNIT_BYTES)
+    }
+
+    fn object(self, words: &[Word], address: usize) -> Option<(usize, usize)> {
+        let at = self.unit(address)?;
+        // SAFETY: `unit` is within the bucket.
+        Some((at, unsafe { occupancy::length(words, at)? }))
     }
 }
 

@@ -6,14 +6,15 @@ use std::fmt;
 use std::ptr::NonNull;
 use std::sync::atomic::AtomicUsize;
 
-use crate::arena::{Arena, Supply, Table};
+use crate::arena::{Arena, Supply};
 use crate::below::Below;
 use crate::bucket::Shape;
 use crate::dimensions::Dimensions;
 use crate::large::Large;
 use crate::occupancy::UNIT_BYTES;
 use crate::page_map::PageMap;
-use crate::slab::{Slab, Slabs};
+use crate::slab::Slabs;
+use crate::table::Table;
 use crate::{DEFAULT_BUCKET_BYTES, Error, MAX_BUCKET_BYTES, MIN_BUCKET_BYTES, Statistics};
 
 /// Hands out memory by hints: what is allocated with the same hint, modulo the dimensions, lies side by side.
@@ -115,7 +116,7 @@ impl<A: GlobalAlloc> Context<A> {
     /// # Errors
     ///
     /// A hint of more or fewer values than there are dimensions; no memory.
-    #[inline]
+    #[inline(always)]
     pub fn alloc(&self, layout: Layout, hint: &[usize]) -> Result<NonNull<u8>, Error> {
         self.alloc_in(layout, self.dimensions.arena(hint)?).ok_or(Error::OutOfMemory)
     }
@@ -161,7 +162,7 @@ impl<A: GlobalAlloc> Context<A> {
     /// # Safety
     ///
     /// It is of this context, and nobody uses it from now on.
-    #[inline]
+    #[inline(always)]
     pub unsafe fn free(&self, object: NonNull<u8>) {
         match self.owner(object) {
             // SAFETY: the owner of an object is the arena of its bucket; the caller promises the rest.
@@ -175,15 +176,11 @@ impl<A: GlobalAlloc> Context<A> {
     #[inline(always)]
     fn owner(&self, object: NonNull<u8>) -> Option<(&Arena, NonNull<crate::bucket::Bucket>)> {
         let address = object.addr().get();
-        let slab = self.supply.map.slab(address);
-        if slab.is_null() {
-            return None;
-        }
-        // SAFETY: a slab that the map finds for an address is there as long as an object in it is, and has the address in
-        // its data. A bucket with an object has an arena, which is in the context's table; it was written before the
+        let first = NonNull::new(self.supply.map.first(address))?;
+        // SAFETY: headers that the map finds for an address are there as long as an object in its slab is. A bucket with an object has an arena, which is in the context's table; it was written before the
         // object was handed out, and stays until the object is freed.
         unsafe {
-            let bucket = Slab::bucket(slab, address, self.supply.shape);
+            let bucket = self.supply.shape.bucket(first, address);
             let arena = (*bucket.as_ptr()).arena.as_ref();
             Some((arena.unwrap_or_else(|| crate::corruption("free of what is no object")), bucket))
         }
@@ -304,16 +301,16 @@ impl<A: GlobalAlloc> Context<A> {
     /// What there is now. While other threads allocate, each number is of another moment.
     pub fn statistics(&self) -> Statistics {
         let mut all = Statistics::default();
-        let mut units = 0;
         for arena in self.arenas.present() {
-            let contents = arena.contents(&self.supply);
-            all.objects += contents.objects;
-            all.buckets += contents.buckets;
-            all.arenas += usize::from(contents.objects > 0);
-            units += contents.units;
+            let (buckets, has_objects) = arena.contents(&self.supply);
+            all.buckets += buckets;
+            all.arenas += usize::from(has_objects);
         }
+        let (objects, units) = self.supply.slabs.contents();
+        all.objects = objects;
         all.bytes = units * UNIT_BYTES;
-        all.wasted_bytes = all.buckets * self.bucket_bytes() - all.bytes;
+        // Others may have made objects since the buckets were counted.
+        all.wasted_bytes = (all.buckets * self.bucket_bytes()).saturating_sub(all.bytes);
         (all.large_objects, all.large_bytes) = self.large.contents();
         all.held_bytes = self.supply.below.held_bytes();
         all

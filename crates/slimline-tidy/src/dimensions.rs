@@ -12,6 +12,8 @@ pub const MAX_ARENAS: usize = 1 << 28;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Dimensions {
     sizes: [usize; MAX_DIMENSIONS],
+    /// Of a size that is a power of two, what a value modulo it leaves; else all bits.
+    masks: [usize; MAX_DIMENSIONS],
     count: usize,
     arenas: usize,
 }
@@ -29,7 +31,8 @@ impl Dimensions {
         let arenas = product.filter(|product| *product <= MAX_ARENAS).ok_or(Error::TooManyArenas)?;
         let mut all = [1; MAX_DIMENSIONS];
         all[..sizes.len()].copy_from_slice(sizes);
-        Ok(Self { sizes: all, count: sizes.len(), arenas })
+        let masks = all.map(|size| if size.is_power_of_two() { size - 1 } else { usize::MAX });
+        Ok(Self { sizes: all, masks, count: sizes.len(), arenas })
     }
 
     /// Their product.
@@ -42,28 +45,19 @@ impl Dimensions {
     }
 
     /// Each value modulo the size of its dimension; the last one varies fastest.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn arena(&self, hint: &[usize]) -> Result<usize, Error> {
         if hint.len() != self.count {
             return Err(Error::HintLength { given: hint.len(), dimensions: self.count });
         }
         let mut arena = 0;
-        for (&value, &size) in hint.iter().zip(&self.sizes) {
-            arena = arena * size + remainder(value, size);
+        for (dimension, value) in hint.iter().enumerate() {
+            let size = self.sizes[dimension];
+            let value = value & self.masks[dimension];
+            // A division takes as long as all the rest, and most hints and sizes need none.
+            arena = arena * size + if value < size { value } else { value % size };
         }
         Ok(arena)
-    }
-}
-
-/// A division takes as long as all the rest of finding an arena, and most hints and sizes need none.
-#[inline(always)]
-fn remainder(value: usize, size: usize) -> usize {
-    if value < size {
-        value
-    } else if size.is_power_of_two() {
-        value & (size - 1)
-    } else {
-        value % size
     }
 }
 

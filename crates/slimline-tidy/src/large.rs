@@ -57,6 +57,7 @@ fn whole(object: Layout) -> Option<(usize, Layout)> {
 
 impl Large {
     /// Memory for an object. `None`: the allocator below has none.
+    #[inline(never)]
     pub(crate) fn alloc<A: GlobalAlloc>(
         &self,
         layout: Layout,
@@ -130,6 +131,7 @@ impl Large {
     /// # Safety
     ///
     /// It is one of these, and used no longer.
+    #[inline(never)]
     pub(crate) unsafe fn free<A: GlobalAlloc>(&self, object: NonNull<u8>, below: &Below<A>) {
         // SAFETY: as the caller promises; then nobody refers to it, and its memory is as it was made for its layout.
         unsafe {

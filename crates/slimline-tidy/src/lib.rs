@@ -97,11 +97,13 @@
 
 mod arena;
 mod below;
+mod biased;
 mod bucket;
 #[cfg(feature = "c")]
 mod c;
 mod context;
 mod dimensions;
+mod fence;
 mod hinted;
 mod large;
 mod lock;
@@ -110,6 +112,7 @@ mod page_map;
 mod pool;
 mod slab;
 mod statistics;
+mod table;
 
 pub use context::Context;
 pub use dimensions::{MAX_ARENAS, MAX_DIMENSIONS};

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::yield_now;
 
 /// Rounds before the processor is given to others: who holds the lock may have been interrupted.
-const ROUNDS: u32 = 64;
+pub(crate) const ROUNDS: u32 = 64;
 
 /// All zero bytes are one that is free.
 #[derive(Debug, Default)]

@@ -1,13 +1,16 @@
-//! Which units of a bucket are used, and where objects begin: two bits a unit, beside the bucket, not in it.
+//! Which units of a bucket are used: two bits a unit, beside the bucket, not in it, one where an object begins and one where it
+//! ends.
 //!
 //! ```text
 //!   unit     0 1 2 3 4 5 6 7
-//!   used     1 1 1 0 1 1 1 1
 //!   begins   1 0 0 0 1 0 1 0      three units, one free, two, two
+//!   lasts    0 0 1 0 0 1 0 1
 //! ```
 //!
-//! An object ends where the next one begins or units are free. So objects need no header, lie without a gap, and what was
-//! freed is one hole with the holes beside it without anything being merged.
+//! So objects need no header, lie without a gap, what was freed is one hole with the holes beside it without anything being
+//! merged, and making or freeing an object is a bit of each. Which units are used is their difference: as numbers, with unit 0
+//! the lowest bit, the last bit less the first one is all bits from the first one to that before the last.
+#![allow(unsafe_code)] // what tells of each object is looked up without a check
 
 /// Bytes of a unit: what objects' sizes are rounded up to.
 pub const UNIT_BYTES: usize = 8;
@@ -15,84 +18,132 @@ pub const UNIT_BYTES: usize = 8;
 /// Units that one word tells of.
 pub(crate) const WORD_UNITS: usize = u64::BITS as usize;
 
+/// Words of a bucket at most.
+const MAX_WORDS: usize = crate::MAX_BUCKET_BYTES / UNIT_BYTES / WORD_UNITS;
+
 /// 64 units. All zero bits are free ones.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[repr(C)]
+#[repr(C, align(16))]
 pub(crate) struct Word {
-    used: u64,
     begins: u64,
+    lasts: u64,
 }
 
-/// Bits `from..to` of a word, `from < to`, up to 64.
-#[inline(always)]
-fn bits(from: usize, to: usize) -> u64 {
-    (u64::MAX >> (WORD_UNITS - (to - from))) << from
+/// Goes through the words of a bucket from the first one on.
+#[derive(Default)]
+struct Used {
+    /// An object goes on from the word before.
+    goes_on: bool,
 }
 
-/// Calls `change` with each word that has some of `from..to`, and those bits.
-#[inline(always)]
-fn each(words: &mut [Word], from: usize, to: usize, mut change: impl FnMut(&mut Word, u64)) {
-    let mut at = from;
-    while at < to {
-        let word = at / WORD_UNITS;
-        let end = to.min((word + 1) * WORD_UNITS);
-        change(&mut words[word], bits(at % WORD_UNITS, end - word * WORD_UNITS));
-        at = end;
+impl Used {
+    /// The units of the next word that are used.
+    #[inline(always)]
+    fn of(&mut self, word: &Word) -> u64 {
+        let (less, below) = word.lasts.overflowing_sub(word.begins);
+        let (less, below_one) = less.overflowing_sub(u64::from(self.goes_on));
+        self.goes_on = below || below_one;
+        less | word.lasts
     }
+}
+
+/// The units of all words that are used.
+fn used(words: &[Word]) -> [u64; MAX_WORDS] {
+    let mut used = Used::default();
+    let mut all = [0; MAX_WORDS];
+    all.iter_mut().zip(words).for_each(|(bits, word)| *bits = used.of(word));
+    all
+}
+
+/// The first `count` bits of a word.
+#[inline(always)]
+fn first(count: usize) -> u64 {
+    u64::MAX >> (WORD_UNITS - count.min(WORD_UNITS))
+}
+
+#[inline(always)]
+fn bit(unit: usize) -> u64 {
+    1 << (unit % WORD_UNITS)
 }
 
 /// An object of `units` begins at `at`, where that many are free.
+///
+/// # Safety
+///
+/// They are units of the words' bucket.
 #[inline(always)]
-pub(crate) fn take(words: &mut [Word], at: usize, units: usize) {
-    each(words, at, at + units, |word, bits| {
-        debug_assert_eq!(word.used & bits, 0);
-        word.used |= bits;
-    });
-    words[at / WORD_UNITS].begins |= 1 << (at % WORD_UNITS);
+pub(crate) unsafe fn take(words: &mut [Word], at: usize, units: usize) {
+    let last = at + units - 1;
+    debug_assert!(last / WORD_UNITS < words.len());
+    // SAFETY: as the caller promises.
+    unsafe {
+        words.get_unchecked_mut(at / WORD_UNITS).begins |= bit(at);
+        words.get_unchecked_mut(last / WORD_UNITS).lasts |= bit(last);
+    }
 }
 
-/// The object at `at`, of `units`, is no longer there.
+/// The object at `at` is no longer there. Its units; `None`: no object begins there.
+///
+/// # Safety
+///
+/// It is a unit of the words' bucket.
 #[inline(always)]
-pub(crate) fn give(words: &mut [Word], at: usize, units: usize) {
-    each(words, at, at + units, |word, bits| word.used &= !bits);
-    words[at / WORD_UNITS].begins &= !(1 << (at % WORD_UNITS));
+pub(crate) unsafe fn give(words: &mut [Word], at: usize) -> Option<usize> {
+    // SAFETY: as the caller promises; an object ends within its bucket.
+    unsafe {
+        let units = length(words, at)?;
+        let last = at + units - 1;
+        debug_assert!(last / WORD_UNITS < words.len());
+        words.get_unchecked_mut(at / WORD_UNITS).begins ^= bit(at);
+        words.get_unchecked_mut(last / WORD_UNITS).lasts ^= bit(last);
+        Some(units)
+    }
 }
 
-/// The units after an object's `from` up to `to` become its own, or free.
-pub(crate) fn resize(words: &mut [Word], at: usize, from: usize, to: usize) {
-    each(words, at + from, at + to.max(from), |word, bits| word.used |= bits);
-    each(words, at + to, at + from.max(to), |word, bits| word.used &= !bits);
-}
-
-/// Units of the object at `at` in a bucket of `all`. `None`: no object begins there.
+/// Units of the object at `at`. `None`: no object begins there.
+///
+/// # Safety
+///
+/// It is a unit of the words' bucket.
 #[inline(always)]
-pub(crate) fn length(words: &[Word], at: usize, all: usize) -> Option<usize> {
+pub(crate) unsafe fn length(words: &[Word], at: usize) -> Option<usize> {
     let first = at / WORD_UNITS;
-    let bit = at % WORD_UNITS;
-    if words.get(first)?.begins >> bit & 1 == 0 {
+    let begin = at % WORD_UNITS;
+    debug_assert!(first < words.len());
+    // The next word as well, whether the object goes on there or not, which no branch could foresee. After the last word
+    // there is none: but there an object ends in its own.
+    let next = (first + 1).min(words.len() - 1);
+    // SAFETY: as the caller promises; `next` is that of a word, too.
+    let (word, next) = unsafe { (words.get_unchecked(first), words.get_unchecked(next)) };
+    if word.begins & bit(at) == 0 {
         return None;
     }
-    let ends = |word: &Word| word.begins | !word.used;
-    // Shifted in two steps: by 64 in one is none.
-    let behind = ends(&words[first]) >> bit >> 1;
-    if behind != 0 {
-        return Some(1 + behind.trailing_zeros() as usize).map(|units| units.min(all - at));
-    }
-    for (word, number) in words[first + 1..].iter().zip(first + 1..) {
-        if ends(word) != 0 {
-            return Some(number * WORD_UNITS + ends(word).trailing_zeros() as usize - at);
-        }
-    }
-    Some(all - at)
+    let ends = word.lasts >> begin | next.lasts << 1 << (WORD_UNITS - 1 - begin);
+    if ends != 0 { Some(1 + ends.trailing_zeros() as usize) } else { long(words, at) }
 }
 
-/// Free units from `at` on in a bucket of `all`.
+/// Of an object that ends in neither the word that it begins in nor the next one's first units.
+#[cold]
+fn long(words: &[Word], at: usize) -> Option<usize> {
+    let next = at / WORD_UNITS + 1;
+    let (word, number) = words.get(next..)?.iter().zip(next..).find(|(word, _)| word.lasts != 0)?;
+    Some(number * WORD_UNITS + word.lasts.trailing_zeros() as usize + 1 - at)
+}
+
+/// The object at `at`, of `from` units, becomes one of `to`.
+pub(crate) fn resize(words: &mut [Word], at: usize, from: usize, to: usize) {
+    for last in [at + from - 1, at + to - 1] {
+        words[last / WORD_UNITS].lasts ^= bit(last);
+    }
+}
+
+/// Free units from `at` on in a bucket of `all`: none is used up to where an object begins. `at` is not within an object.
 pub(crate) fn free_from(words: &[Word], at: usize, all: usize) -> usize {
-    next(words, at, all, |word| word.used) - at
+    next(words, at, all, |word| word.begins) - at
 }
 
 /// The first unit from `at` on whose bit is set in what `of` makes of its word; `all` without such.
-fn next(words: &[Word], at: usize, all: usize, of: impl Fn(&Word) -> u64) -> usize {
+fn next<W>(words: &[W], at: usize, all: usize, of: impl Fn(&W) -> u64) -> usize {
     let mut from = at;
     while from < all {
         let found = of(&words[from / WORD_UNITS]) >> (from % WORD_UNITS);
@@ -112,8 +163,9 @@ pub(crate) fn find(words: &[Word], all: usize, units: usize, align: usize) -> Op
     }
     let starts = aligned(align);
     // Units that a bucket of less than a word does not have are as good as used.
-    let free = |word: usize| match words.get(word) {
-        Some(word) => !word.used & bits(0, all.min(WORD_UNITS)),
+    let mut used = Used::default();
+    let mut free = |word: usize| match words.get(word) {
+        Some(word) => !used.of(word) & first(all),
         None => 0,
     };
     let mut low = free(0);
@@ -148,10 +200,11 @@ fn aligned(align: usize) -> u64 {
 
 /// The same of any length, hole by hole.
 fn find_long(words: &[Word], all: usize, units: usize, align: usize) -> Option<usize> {
+    let used = used(words);
     let mut at = 0;
     while at < all {
-        let hole = next(words, at, all, |word| !word.used);
-        let end = next(words, hole, all, |word| word.used);
+        let hole = next(&used, at, all, |used| !used);
+        let end = next(&used, hole, all, |used| *used);
         let begin = hole.next_multiple_of(align);
         if begin + units <= end {
             return Some(begin);
@@ -165,7 +218,25 @@ fn find_long(words: &[Word], all: usize, units: usize, align: usize) -> Option<u
 mod tests {
     use proptest::prelude::*;
 
-    use super::*;
+    use super::{Word, find, find_long, free_from, resize};
+
+    fn take(words: &mut [Word], at: usize, units: usize) {
+        assert!((at + units - 1) / super::WORD_UNITS < words.len());
+        // SAFETY: as was just asserted.
+        unsafe { super::take(words, at, units) }
+    }
+
+    fn give(words: &mut [Word], at: usize) -> Option<usize> {
+        assert!(at / super::WORD_UNITS < words.len());
+        // SAFETY: as was just asserted.
+        unsafe { super::give(words, at) }
+    }
+
+    fn length(words: &[Word], at: usize) -> Option<usize> {
+        assert!(at / super::WORD_UNITS < words.len());
+        // SAFETY: as was just asserted.
+        unsafe { super::length(words, at) }
+    }
 
     #[test]
     fn objects_lie_side_by_side() {
@@ -173,15 +244,16 @@ mod tests {
         take(&mut words, 0, 3);
         take(&mut words, 4, 2);
         take(&mut words, 6, 2);
-        assert_eq!(words[0], Word { used: 0b1111_0111, begins: 0b0101_0001 });
-        assert_eq!(length(&words, 0, 8), Some(3));
-        assert_eq!(length(&words, 1, 8), None);
-        assert_eq!(length(&words, 3, 8), None);
-        assert_eq!(length(&words, 4, 8), Some(2));
-        assert_eq!(length(&words, 6, 8), Some(2));
+        assert_eq!(words[0], Word { begins: 0b0101_0001, lasts: 0b1010_0100 });
+        assert_eq!(length(&words, 0), Some(3));
+        assert_eq!(length(&words, 1), None);
+        assert_eq!(length(&words, 3), None);
+        assert_eq!(length(&words, 4), Some(2));
+        assert_eq!(length(&words, 6), Some(2));
         assert_eq!(find(&words, 8, 1, 1), Some(3));
         assert_eq!(find(&words, 8, 2, 1), None);
-        give(&mut words, 4, 2);
+        assert_eq!(give(&mut words, 4), Some(2));
+        assert_eq!(give(&mut words, 4), None);
         assert_eq!(find(&words, 8, 3, 1), Some(3));
         assert_eq!(find(&words, 8, 2, 2), Some(4));
         assert_eq!(find(&words, 8, 3, 2), None);
@@ -191,16 +263,18 @@ mod tests {
     fn an_object_may_be_longer_than_a_word() {
         let mut words = [Word::default(); 4];
         take(&mut words, 60, 140);
-        assert_eq!(length(&words, 60, 256), Some(140));
+        assert_eq!(length(&words, 60), Some(140));
         assert_eq!(free_from(&words, 200, 256), 56);
         assert_eq!(find(&words, 256, 60, 1), Some(0));
         assert_eq!(find(&words, 256, 61, 1), None);
+        give(&mut words, 60);
+        take(&mut words, 60, 140);
         resize(&mut words, 60, 140, 196);
-        assert_eq!(length(&words, 60, 256), Some(196));
+        assert_eq!(length(&words, 60), Some(196));
         resize(&mut words, 60, 196, 1);
-        assert_eq!(length(&words, 60, 256), Some(1));
+        assert_eq!(length(&words, 60), Some(1));
         assert_eq!(free_from(&words, 61, 256), 195);
-        give(&mut words, 60, 1);
+        assert_eq!(give(&mut words, 60), Some(1));
         assert_eq!(words, [Word::default(); 4]);
     }
 
@@ -214,14 +288,14 @@ mod tests {
         /// Against a byte a unit: 0 free, else the number of its object.
         #[test]
         fn as_bytes_tell(all in prop::sample::select(vec![8_usize, 16, 64, 128, 1024]), steps in prop::collection::vec((1..80_usize, 0..8_u32, any::<prop::sample::Index>(), any::<bool>()), 1..60)) {
-            let mut words = vec![Word::default(); all.div_ceil(WORD_UNITS)];
+            let mut words = vec![Word::default(); all.div_ceil(super::WORD_UNITS)];
             let mut slow = vec![0_usize; all];
             let mut live: Vec<(usize, usize)> = Vec::new();
             for (number, (units, align, which, gives)) in (1..).zip(steps) {
                 if gives && !live.is_empty() {
                     let (at, units) = live.swap_remove(which.index(live.len()));
-                    prop_assert_eq!(length(&words, at, all), Some(units));
-                    give(&mut words, at, units);
+                    prop_assert_eq!(length(&words, at), Some(units));
+                    prop_assert_eq!(give(&mut words, at), Some(units));
                     slow[at..at + units].fill(0);
                     continue;
                 }

@@ -1,4 +1,4 @@
-//! Which slab an address is in: what `free` has to find out of a pointer alone.
+//! Which buckets' headers an address is one of: what `free` has to find out of a pointer alone.
 //!
 //! ```text
 //!   address   47 … 37 │ 36 … 26 │ 25 … 16 │ 15 … 0
@@ -6,7 +6,7 @@
 //! ```
 //!
 //! Looked up without a lock, three loads; written under the slabs' lock only. A pointer that is in no slab is of a large
-//! object. That a slab's own pointer is what comes out, and not one made of the address, lets an object's owner have a pointer
+//! object. That a header's own pointer is what comes out, and not one made of the address, lets an object's owner have a pointer
 //! to no more than the object.
 #![allow(unsafe_code)] // nodes are memory of the allocator below
 
@@ -15,7 +15,7 @@ use std::ptr::{NonNull, null_mut};
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 use crate::below::Below;
-use crate::slab::Slab;
+use crate::bucket::Bucket;
 
 /// Slabs begin and end at multiples of it.
 pub(crate) const GRANULE_BYTES: usize = 1 << GRANULE_BITS;
@@ -27,7 +27,7 @@ const ROOT_BITS: u32 = 11;
 /// Bits of an address that are told apart: what user space has on x86-64 and aarch64 unless a program asks for more.
 const ADDRESS_BITS: u32 = GRANULE_BITS + LEAF_BITS + MIDDLE_BITS + ROOT_BITS;
 
-type Leaf = [AtomicPtr<Slab>; 1 << LEAF_BITS];
+type Leaf = [AtomicPtr<Bucket>; 1 << LEAF_BITS];
 type Middle = [AtomicPtr<Leaf>; 1 << MIDDLE_BITS];
 type Root = [AtomicPtr<Middle>; 1 << ROOT_BITS];
 
@@ -54,9 +54,9 @@ impl PageMap {
         Self { root: AtomicPtr::new(null_mut()) }
     }
 
-    /// The slab that an address is in. Null: none.
+    /// The header of the first bucket of the granule that an address is in. Null: it is in no slab.
     #[inline(always)]
-    pub(crate) fn slab(&self, address: usize) -> *mut Slab {
+    pub(crate) fn first(&self, address: usize) -> *mut Bucket {
         if address as u64 >> ADDRESS_BITS != 0 {
             return null_mut();
         }
@@ -66,10 +66,17 @@ impl PageMap {
         leaf[index(address, LEAF_SHIFT, LEAF_BITS)].load(Ordering::Acquire)
     }
 
-    /// Notes the slab that `bytes` from `begin` on are of, both multiples of [`GRANULE_BYTES`]; null: of none any longer.
-    /// False where there is no memory for nodes, or the address has too many bits; then nothing is noted. One thread at a
+    /// Notes the headers of the buckets in `bytes` from `begin` on, both multiples of [`GRANULE_BYTES`]: those of each granule
+    /// are `step` bytes behind those of the one before. Null, and a step of 0: they are of no slab any longer. False where there is no memory for nodes, or the address has too many bits; then nothing is noted. One thread at a
     /// time may call it.
-    pub(crate) fn set<A: GlobalAlloc>(&self, begin: usize, bytes: usize, slab: *mut Slab, below: &Below<A>) -> bool {
+    pub(crate) fn set<A: GlobalAlloc>(
+        &self,
+        begin: usize,
+        bytes: usize,
+        first: *mut Bucket,
+        step: usize,
+        below: &Below<A>,
+    ) -> bool {
         if (begin as u64 + bytes as u64 - 1) >> ADDRESS_BITS != 0 {
             return false;
         }
@@ -77,16 +84,16 @@ impl PageMap {
             let Some(entry) = self.entry(address, below) else {
                 if address != begin {
                     // Nodes are there for those, so this can't fail.
-                    self.set(begin, address - begin, null_mut(), below);
+                    self.set(begin, address - begin, null_mut(), 0, below);
                 }
                 return false;
             };
-            entry.store(slab, Ordering::Release);
+            entry.store(first.wrapping_byte_add((address - begin) / GRANULE_BYTES * step), Ordering::Release);
         }
         true
     }
 
-    fn entry<A: GlobalAlloc>(&self, address: usize, below: &Below<A>) -> Option<&AtomicPtr<Slab>> {
+    fn entry<A: GlobalAlloc>(&self, address: usize, below: &Below<A>) -> Option<&AtomicPtr<Bucket>> {
         let root = node_or_new(&self.root, below)?;
         let middle = node_or_new(&root[index(address, ROOT_SHIFT, ROOT_BITS)], below)?;
         let leaf = node_or_new(&middle[index(address, MIDDLE_SHIFT, MIDDLE_BITS)], below)?;
@@ -143,20 +150,20 @@ mod tests {
     fn what_is_noted_is_found_until_it_is_removed() {
         let below = Below::new(System);
         let mut map = PageMap::new();
-        let slab = std::ptr::without_provenance_mut::<Slab>(64);
-        assert!(map.slab(0x7f00_0000_0000).is_null());
+        let bucket = std::ptr::without_provenance_mut::<Bucket>(64);
+        assert!(map.first(0x7f00_0000_0000).is_null());
         assert_eq!(below.held_bytes(), 0);
         // Two granules on either side of a border between leaves.
-        assert!(map.set(0x7f00_03ff_0000, 2 * GRANULE_BYTES, slab, &below));
-        assert_eq!(map.slab(0x7f00_03ff_0000), slab);
-        assert_eq!(map.slab(0x7f00_0400_ffff), slab);
-        assert!(map.slab(0x7f00_0401_0000).is_null());
-        assert!(map.slab(0x7f00_03fe_ffff).is_null());
+        assert!(map.set(0x7f00_03ff_0000, 2 * GRANULE_BYTES, bucket, 16, &below));
+        assert_eq!(map.first(0x7f00_03ff_0000), bucket);
+        assert_eq!(map.first(0x7f00_0400_ffff), bucket.wrapping_byte_add(16));
+        assert!(map.first(0x7f00_0401_0000).is_null());
+        assert!(map.first(0x7f00_03fe_ffff).is_null());
         // A root and a middle node of 2048 pointers, two leaves of 1024.
         assert_eq!(below.held_bytes(), 6 * 1024 * size_of::<usize>());
-        assert!(map.set(0x7f00_03ff_0000, 2 * GRANULE_BYTES, null_mut(), &below));
-        assert!(map.slab(0x7f00_0400_ffff).is_null());
-        assert!(!map.set(1 << 48, GRANULE_BYTES, slab, &below));
+        assert!(map.set(0x7f00_03ff_0000, 2 * GRANULE_BYTES, null_mut(), 0, &below));
+        assert!(map.first(0x7f00_0400_ffff).is_null());
+        assert!(!map.set(1 << 48, GRANULE_BYTES, bucket, 16, &below));
         map.clear(&below);
         assert_eq!(below.held_bytes(), 0);
     }

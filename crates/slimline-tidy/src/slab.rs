@@ -9,9 +9,10 @@ use std::alloc::{GlobalAlloc, Layout};
 use std::cell::UnsafeCell;
 use std::ptr::{NonNull, null_mut};
 
+use crate::MIN_BUCKET_BYTES;
 use crate::arena::Arena;
 use crate::below::Below;
-use crate::bucket::{Bucket, Place, Shape};
+use crate::bucket::{Bucket, HEADER_ALIGN, Place, Shape};
 use crate::lock::Lock;
 use crate::page_map::{GRANULE_BYTES, PageMap};
 
@@ -21,6 +22,11 @@ pub(crate) const LARGEST_SLAB_BYTES: usize = 1 << 20;
 /// Data of slabs of which nothing is owned, at most: so much is kept, as it would be given back and taken again where a
 /// program's use goes up and down.
 pub(crate) const IDLE_BYTES: usize = 4 << 20;
+
+/// From the beginning of a slab to its first header.
+const FIRST_HEADER: usize = size_of::<Slab>().next_multiple_of(HEADER_ALIGN);
+
+const _: () = assert!(LARGEST_SLAB_BYTES / MIN_BUCKET_BYTES <= 1 << u16::BITS);
 
 /// One slab, at the beginning of the memory of its headers.
 #[derive(Debug)]
@@ -43,26 +49,24 @@ pub(crate) struct Slab {
 }
 
 impl Slab {
-    /// The header of the bucket that an address is in.
+    /// The slab that a bucket is of.
     ///
     /// # Safety
     ///
-    /// `slab` is valid and the address is in its data.
-    #[inline(always)]
-    pub(crate) unsafe fn bucket(slab: *mut Slab, address: usize, shape: Shape) -> NonNull<Bucket> {
-        // SAFETY: these two fields are written before anybody can find the slab, and never again: no lock is needed. The
-        // index is below the number of buckets, as the address is in the data, so the header is within the headers' memory.
+    /// The bucket's slab is there.
+    unsafe fn of(bucket: NonNull<Bucket>, shape: Shape) -> *mut Self {
+        // SAFETY: a slab begins where the memory of its headers does; headers are so many bytes behind it, one after the
+        // other, and pointers to them are made of the pointer to all. The number is written once.
         unsafe {
-            let index = (address - (*slab).data.addr().get()) >> shape.bits();
-            (*slab).headers.add(index * shape.header_bytes()).cast()
+            let number = usize::from((*bucket.as_ptr()).number);
+            bucket.as_ptr().byte_sub(FIRST_HEADER + number * shape.header_bytes()).cast()
         }
     }
 
-    fn layouts(bytes: usize, shape: Shape) -> Option<(Layout, Layout, usize)> {
+    fn layouts(bytes: usize, shape: Shape) -> Option<(Layout, Layout)> {
         let data = Layout::from_size_align(bytes, GRANULE_BYTES).ok()?;
-        let headers = Layout::array::<u8>(bytes / shape.bytes() * shape.header_bytes()).ok()?;
-        let (all, offset) = Layout::new::<Slab>().extend(headers.align_to(align_of::<Bucket>()).ok()?).ok()?;
-        Some((data, all, offset))
+        let all = FIRST_HEADER + bytes / shape.bytes() * shape.header_bytes();
+        Some((data, Layout::from_size_align(all, HEADER_ALIGN).ok()?))
     }
 
     /// # Safety
@@ -73,7 +77,7 @@ impl Slab {
         // both are read before the memory that they are in is given back.
         unsafe {
             let (data, bytes) = ((*slab).data, (*slab).bytes);
-            if let Some((data_layout, all, _)) = Self::layouts(bytes, shape) {
+            if let Some((data_layout, all)) = Self::layouts(bytes, shape) {
                 below.dealloc(data, data_layout);
                 below.dealloc(NonNull::new_unchecked(slab).cast(), all);
             }
@@ -128,7 +132,7 @@ impl Slabs {
                 (*slab).fresh += 1;
                 let bucket: NonNull<Bucket> = (*slab).headers.add(index * self.shape.header_bytes()).cast();
                 (*bucket.as_ptr()).data = (*slab).data.as_ptr().add(index << self.shape.bits());
-                (*bucket.as_ptr()).slab = slab;
+                (*bucket.as_ptr()).number = index as u16;
                 bucket
             } else {
                 let bucket = NonNull::new_unchecked((*slab).free);
@@ -159,7 +163,7 @@ impl Slabs {
             let lists = unsafe { &mut *self.lists.get() };
             // SAFETY: the bucket was owned until now, so its slab is valid and counts it; nobody else refers to it.
             unsafe {
-                let slab = (*bucket.as_ptr()).slab;
+                let slab = Slab::of(bucket, self.shape);
                 if (*slab).free.is_null() && (*slab).fresh == (*slab).bytes >> self.shape.bits() {
                     lists.open(slab);
                 }
@@ -178,6 +182,27 @@ impl Slabs {
             // SAFETY: nothing of it is owned and it is in no list any more; the map no longer finds it.
             unsafe { Slab::give_back(slab, self.shape, below) };
         }
+    }
+
+    /// Objects in all buckets, and their units.
+    pub(crate) fn contents(&self) -> (usize, usize) {
+        let _held = self.lock.lock();
+        let (mut objects, mut units) = (0, 0);
+        // SAFETY: the lock is held; slabs of the list are valid, and so are the headers of their buckets up to `fresh`, of
+        // which nothing but what is atomic is read.
+        unsafe {
+            let mut slab = (*self.lists.get()).all;
+            while !slab.is_null() {
+                for number in 0..(*slab).fresh {
+                    let bucket: NonNull<Bucket> = (*slab).headers.add(number * self.shape.header_bytes()).cast();
+                    let (more, of_units) = (*bucket.as_ptr()).filled.get();
+                    objects += more;
+                    units += of_units;
+                }
+                slab = (*slab).next;
+            }
+        }
+        (objects, units)
     }
 
     /// Gives back all slabs of which nothing is owned.
@@ -226,10 +251,13 @@ impl Slabs {
 impl Lists {
     fn add<A: GlobalAlloc>(&mut self, shape: Shape, map: &PageMap, below: &Below<A>) -> Option<()> {
         let bytes = self.bytes.clamp(GRANULE_BYTES, LARGEST_SLAB_BYTES);
-        let (data_layout, all, offset) = Slab::layouts(bytes, shape)?;
+        let (data_layout, all) = Slab::layouts(bytes, shape)?;
         let data = below.alloc(data_layout)?;
         let headers = below.alloc_zeroed(all);
-        let noted = headers.is_some_and(|headers| map.set(data.addr().get(), bytes, headers.as_ptr().cast(), below));
+        let noted = headers.is_some_and(|memory| {
+            let first = memory.as_ptr().wrapping_add(FIRST_HEADER).cast();
+            map.set(data.addr().get(), bytes, first, GRANULE_BYTES / shape.bytes() * shape.header_bytes(), below)
+        });
         let (Some(memory), true) = (headers, noted) else {
             // SAFETY: both were just taken with these layouts, and nobody knows of them.
             unsafe {
@@ -241,13 +269,13 @@ impl Lists {
             return None;
         };
         let slab: *mut Slab = memory.as_ptr().cast();
-        // SAFETY: `memory` is of a layout that begins with a `Slab` and has the headers at `offset`. The map already has
-        // its address, but no pointer into the data has been handed out, so nobody looks it up.
+        // SAFETY: `memory` is of a layout that begins with a `Slab` and has the headers behind it. The map already has
+        // their addresses, but no pointer into the data has been handed out, so nobody looks it up.
         unsafe {
             slab.write(Slab {
                 data,
                 bytes,
-                headers: memory.add(offset),
+                headers: memory.add(FIRST_HEADER),
                 fresh: 0,
                 owned: 0,
                 free: null_mut(),
@@ -320,7 +348,7 @@ impl Lists {
             }
             self.bytes -= (*slab).bytes;
             self.idle_bytes -= (*slab).bytes;
-            map.set((*slab).data.addr().get(), (*slab).bytes, null_mut(), below);
+            map.set((*slab).data.addr().get(), (*slab).bytes, null_mut(), 0, below);
         }
         slab
     }
