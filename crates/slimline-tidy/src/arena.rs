@@ -20,7 +20,7 @@ use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
 use crate::below::Below;
 use crate::biased::Biased;
-use crate::bucket::{Bucket, Place, Shape, ring};
+use crate::bucket::{Bucket, Gap, Place, Shape, ring};
 use crate::corruption;
 use crate::page_map::PageMap;
 use crate::slab::Slabs;
@@ -68,6 +68,8 @@ unsafe impl Send for Arena {}
 #[derive(Debug)]
 struct Chain {
     current: *mut Bucket,
+    /// Of the current bucket.
+    gap: Gap,
     roomy: *mut Bucket,
     buckets: u32,
     /// The current bucket is kept when its last object is freed.
@@ -201,7 +203,11 @@ impl Arena {
     ) -> (usize, bool) {
         let _held = self.lock.lock();
         // SAFETY: the lock is held; the rest is as the caller promises.
-        let resized = unsafe { supply.shape.resize(bucket, object.addr().get(), to) };
+        let resized = unsafe {
+            let chain = self.chain.get();
+            let gap = ((*chain).current == bucket.as_ptr()).then_some(&mut (*chain).gap);
+            supply.shape.resize(bucket, gap, object.addr().get(), to)
+        };
         resized.unwrap_or_else(|| corruption("realloc of what is no object"))
     }
 
@@ -264,50 +270,64 @@ impl<A: GlobalAlloc> Locked<'_, A> {
     unsafe fn take(self, arena: &Arena, units: usize, align: usize) -> Option<NonNull<u8>> {
         // SAFETY: as the caller promises.
         unsafe {
-            match self.take_current(units, align) {
-                Some(object) => Some(object),
-                None => self.take_elsewhere(arena, units, align),
+            let chain = self.chain.as_ptr();
+            if let Some(current) = NonNull::new((*chain).current)
+                && let Some(object) = self.supply.shape.take(current, &mut (*chain).gap, units, align)
+            {
+                return Some(object);
             }
+            self.take_elsewhere(arena, units, align)
         }
     }
 
-    /// # Safety
-    ///
-    /// See above.
-    #[inline(always)]
-    unsafe fn take_current(self, units: usize, align: usize) -> Option<NonNull<u8>> {
-        // SAFETY: as the caller promises.
-        unsafe { self.supply.shape.take(NonNull::new((*self.chain.as_ptr()).current)?, units, align) }
-    }
-
-    /// From a roomy bucket or a new one, which then is the current one.
+    /// From another gap of the current bucket, else of a roomy one or of a new one, which then is the current one.
     ///
     /// # Safety
     ///
     /// See above.
-    #[cold]
+    #[inline(never)]
     unsafe fn take_elsewhere(self, arena: &Arena, units: usize, align: usize) -> Option<NonNull<u8>> {
         let shape = self.supply.shape;
         // SAFETY: as the caller promises; the arena owns all buckets of its list.
         unsafe {
-            let chain = &mut *self.chain.as_ptr();
-            let mut next = chain.roomy;
+            let chain = self.chain.as_ptr();
+            let in_current = NonNull::new((*chain).current).and_then(|current| shape.gap(current, units, align));
+            (*chain).gap = match in_current {
+                Some(gap) => gap,
+                None => self.change_current(arena, units, align)?,
+            };
+            shape.take(NonNull::new((*chain).current)?, &mut (*chain).gap, units, align)
+        }
+    }
+
+    /// Makes a bucket that has a gap for an object the current one. `None`: there is no memory.
+    ///
+    /// # Safety
+    ///
+    /// See above.
+    unsafe fn change_current(self, arena: &Arena, units: usize, align: usize) -> Option<Gap> {
+        // SAFETY: as the caller promises; the arena owns all buckets of its list.
+        unsafe {
+            let chain = self.chain.as_ptr();
+            let mut next = (*chain).roomy;
             for _ in 0..TRIES {
                 let Some(bucket) = NonNull::new(next) else { break };
-                if let Some(object) = shape.take(bucket, units, align) {
-                    ring::remove(&mut chain.roomy, bucket);
+                if let Some(gap) = self.supply.shape.gap(bucket, units, align) {
+                    ring::remove(&mut (*chain).roomy, bucket);
                     self.make_current(bucket);
-                    return Some(object);
+                    return Some(gap);
                 }
                 next = (*bucket.as_ptr()).room.next;
-                if next == chain.roomy {
+                if next == (*chain).roomy {
                     break;
                 }
             }
             let bucket = self.supply.slabs.take(arena, &self.supply.map, &self.supply.below)?;
-            chain.buckets += 1;
+            (*chain).buckets += 1;
             self.make_current(bucket);
-            self.take_current(units, align)
+            // Behind its color, or from its beginning.
+            let whole = self.supply.shape.whole(bucket);
+            if whole.fits(units, align) { Some(whole) } else { self.supply.shape.gap(bucket, units, align) }
         }
     }
 
@@ -352,18 +372,20 @@ impl<A: GlobalAlloc> Locked<'_, A> {
     unsafe fn give(self, bucket: NonNull<Bucket>, address: usize) {
         // SAFETY: as the caller promises.
         unsafe {
-            if self.supply.shape.give(bucket, address).is_none() {
-                corruption("free of what is no object");
-            }
-            match (*bucket.as_ptr()).room.place {
-                Place::Kept => {}
-                Place::Full if self.is_roomy(bucket) => self.has_room(bucket),
-                Place::Full => {}
-                Place::Current | Place::Roomy | Place::Unowned => {
-                    if (*bucket.as_ptr()).filled.is_empty() {
-                        self.emptied(bucket);
-                    }
+            let Some(freed) = self.supply.shape.give(bucket, address) else { corruption("free of what is no object") };
+            let place = (*bucket.as_ptr()).room.place;
+            let empty = (*bucket.as_ptr()).filled.is_empty();
+            if place == Place::Kept || place == Place::Current {
+                self.supply.shape.widen(bucket, &mut (*self.chain.as_ptr()).gap, freed, empty);
+                if empty && place == Place::Current {
+                    self.emptied(bucket);
                 }
+            } else if place == Place::Full {
+                if self.is_roomy(bucket) {
+                    self.has_room(bucket);
+                }
+            } else if empty {
+                self.emptied(bucket);
             }
         }
     }

@@ -1,7 +1,7 @@
 //! A bucket: some bytes of a slab, for objects of one hint. Its header is not in it but in the slab's own memory.
 //!
 //! ```text
-//!   header    arena │ data │ room │ filled │ words (occupancy)
+//!   header    arena │ data │ room │ filled │ words (occupancy)          gap    cursor │ limit, of an arena's current bucket
 //!   data      ── free ── │ object object object ─── free ───
 //!                        ▲ color              ▲ cursor     ▲ limit
 //! ```
@@ -45,12 +45,30 @@ pub(crate) struct Room {
     /// In the list of the arena, or of the slab's free ones.
     pub(crate) next: *mut Bucket,
     pub(crate) prev: *mut Bucket,
-    /// Units from here to `limit` are free.
-    cursor: u16,
-    limit: u16,
     /// No hole has more units than this.
     fits: u16,
     pub(crate) place: Place,
+}
+
+/// Units of a bucket that are free: where its next objects come. The current bucket's is in the arena, which is looked at
+/// before any bucket is.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Gap {
+    cursor: u16,
+    limit: u16,
+}
+
+impl Gap {
+    /// Where an object of `units` begins that begins at a multiple of `align` units. `None`: it does not fit.
+    #[inline(always)]
+    fn place(self, units: usize, align: usize) -> Option<usize> {
+        let at = (usize::from(self.cursor) + align - 1) & !(align - 1);
+        (at + units <= usize::from(self.limit)).then_some(at)
+    }
+
+    pub(crate) fn fits(self, units: usize, align: usize) -> bool {
+        self.place(units, align).is_some()
+    }
 }
 
 /// How many objects there are in a bucket, and how many units they have. Written by who has the lock, and so without an
@@ -112,6 +130,10 @@ pub(crate) struct Shape {
     bits: u32,
     /// Bytes of a header.
     header_bytes: u32,
+    /// Bytes less one: the bits of an address that tell where in its bucket it is.
+    within: u32,
+    /// The number of words.
+    words: u32,
 }
 
 impl Shape {
@@ -121,12 +143,12 @@ impl Shape {
         let header = size_of::<Bucket>() + words * size_of::<Word>();
         // Larger ones begin with a line of the cache, so that few are two lines' that could be one's.
         let header = if header < HEADER_ALIGN { header } else { header.next_multiple_of(HEADER_ALIGN) };
-        Self { bits, header_bytes: header as u32 }
+        Self { bits, header_bytes: header as u32, within: (1 << bits) - 1, words: words as u32 }
     }
 
     #[inline(always)]
     pub(crate) fn bytes(self) -> usize {
-        1 << self.bits
+        self.within as usize + 1
     }
 
     #[inline(always)]
@@ -158,7 +180,7 @@ impl Shape {
         // valid `Word`. Places are borrowed one by one: `arena`, which others may read, is in neither.
         unsafe {
             let words = (&raw mut (*bucket).words).cast::<Word>();
-            let count = self.units().div_ceil(WORD_UNITS);
+            let count = self.words as usize;
             (&mut (*bucket).room, std::slice::from_raw_parts_mut(words, count))
         }
     }
@@ -186,82 +208,88 @@ impl Shape {
             (*bucket.as_ptr()).arena = arena;
             let (room, words) = self.parts(bucket);
             let units = self.units() as u16;
-            *room = Room {
-                next: null_mut(),
-                prev: null_mut(),
-                cursor: self.color(bucket),
-                limit: units,
-                fits: units,
-                place: Place::Current,
-            };
+            *room = Room { next: null_mut(), prev: null_mut(), fits: units, place: Place::Unowned };
             debug_assert!(words.iter().all(|word| *word == Word::default()));
         }
     }
 
-    /// Room for an object of `units` that begins at a multiple of `align` units. `None`: there is none.
+    /// All of a bucket without objects.
+    #[inline(always)]
+    pub(crate) fn whole(self, bucket: NonNull<Bucket>) -> Gap {
+        Gap { cursor: self.color(bucket), limit: self.units() as u16 }
+    }
+
+    /// Room for an object of `units` that begins at a multiple of `align` units, in the bucket's gap. `None`: there is none.
     ///
     /// # Safety
     ///
-    /// `bucket` is of this shape, and its arena's lock is held.
+    /// `bucket` is of this shape, the gap is its own, and its arena's lock is held.
     #[inline(always)]
-    pub(crate) unsafe fn take(self, bucket: NonNull<Bucket>, units: usize, align: usize) -> Option<NonNull<u8>> {
-        // SAFETY: the lock is held, and no other reference to the room is made while these are in use.
-        let (room, words) = unsafe { self.parts(bucket) };
-        let mut at = (usize::from(room.cursor) + align - 1) & !(align - 1);
-        if at + units > usize::from(room.limit) {
-            // SAFETY: `filled` is in neither of the two.
-            at = self.hole(room, words, unsafe { &(*bucket.as_ptr()).filled }, units, align)?;
-        }
-        room.cursor = (at + units) as u16;
-        // SAFETY: what is from cursor to limit is within the bucket, and so is what `hole` finds.
-        unsafe { occupancy::take(words, at, units) };
-        // SAFETY: `at` is within the bucket, whose data are `bytes` from `data` on; `data` is written once, before anybody
-        // owns the bucket.
+    pub(crate) unsafe fn take(
+        self,
+        bucket: NonNull<Bucket>,
+        gap: &mut Gap,
+        units: usize,
+        align: usize,
+    ) -> Option<NonNull<u8>> {
+        let at = gap.place(units, align)?;
+        gap.cursor = (at + units) as u16;
+        // SAFETY: the lock is held, and no other reference to the words is made while these are in use. A gap is within the
+        // bucket, and so is `at`, whose data are `bytes` from `data` on; that is written once, before anybody owns the bucket.
         unsafe {
+            occupancy::take(self.parts(bucket).1, at, units);
             (*bucket.as_ptr()).filled.add(units);
             Some(NonNull::new_unchecked((*bucket.as_ptr()).data.add(at * UNIT_BYTES)))
         }
     }
 
-    #[cold]
-    fn hole(self, room: &mut Room, words: &[Word], filled: &Filled, units: usize, align: usize) -> Option<usize> {
+    /// The first gap that an object of `units` fits into that begins at a multiple of `align` units. `None`: there is none.
+    ///
+    /// # Safety
+    ///
+    /// As for [`take`](Self::take).
+    pub(crate) unsafe fn gap(self, bucket: NonNull<Bucket>, units: usize, align: usize) -> Option<Gap> {
+        // SAFETY: the lock is held, and no other reference to the room is made while these are in use.
+        let ((room, words), filled) = unsafe { (self.parts(bucket), &(*bucket.as_ptr()).filled) };
         let free = self.units() - filled.get().1;
         if free.min(usize::from(room.fits)) < units {
             return None;
         }
-        let found = occupancy::find(words, self.units(), units, align);
-        match found {
-            Some(at) => room.limit = (at + occupancy::free_from(words, at, self.units())) as u16,
-            // An aligned one may need more than it has.
-            None if align == 1 => room.fits = units as u16 - 1,
-            None => {}
-        }
-        found
+        let Some(at) = occupancy::find(words, self.units(), units, align) else {
+            if align == 1 {
+                // An aligned one may need more than it has.
+                room.fits = units as u16 - 1;
+            }
+            return None;
+        };
+        Some(Gap { cursor: at as u16, limit: (at + occupancy::free_from(words, at, self.units())) as u16 })
     }
 
-    /// Frees the object at an address. Its units; `None`: there is no object.
+    /// Frees the object at an address. Where it was; `None`: there is no object.
     ///
     /// # Safety
     ///
     /// `bucket` is of this shape, the address is in it, and its arena's lock is held.
     #[inline(always)]
-    pub(crate) unsafe fn give(self, bucket: NonNull<Bucket>, address: usize) -> Option<usize> {
-        // SAFETY: as in `take`.
-        let (room, words) = unsafe { self.parts(bucket) };
+    pub(crate) unsafe fn give(self, bucket: NonNull<Bucket>, address: usize) -> Option<Gap> {
+        // SAFETY: as in `gap`.
+        let ((room, words), filled) = unsafe { (self.parts(bucket), &(*bucket.as_ptr()).filled) };
         let at = self.unit(address)?;
         // SAFETY: `unit` is within the bucket.
         let units = unsafe { occupancy::give(words, at)? };
-        // SAFETY: `filled` is in neither of the two.
-        let filled = unsafe { &(*bucket.as_ptr()).filled };
         filled.remove(units);
-        room.fits = self.units() as u16;
-        if at + units == usize::from(room.cursor) {
-            room.cursor = at as u16;
-        } else if filled.is_empty() {
-            room.cursor = self.color(bucket);
-            room.limit = self.units() as u16;
+        room.fits = u16::MAX;
+        Some(Gap { cursor: at as u16, limit: (at + units) as u16 })
+    }
+
+    /// The gap of a bucket after an object in it was freed.
+    #[inline(always)]
+    pub(crate) fn widen(self, bucket: NonNull<Bucket>, gap: &mut Gap, freed: Gap, empty: bool) {
+        if freed.limit == gap.cursor {
+            gap.cursor = freed.cursor;
+        } else if empty {
+            *gap = self.whole(bucket);
         }
-        Some(units)
     }
 
     /// Makes the object at an address one of `to` units where it is. Its units before, and whether it could be done.
@@ -269,8 +297,14 @@ impl Shape {
     ///
     /// # Safety
     ///
-    /// As for [`give`](Self::give); `to` is not 0.
-    pub(crate) unsafe fn resize(self, bucket: NonNull<Bucket>, address: usize, to: usize) -> Option<(usize, bool)> {
+    /// As for [`give`](Self::give); `to` is not 0, and the gap is the bucket's, should it be its arena's current one.
+    pub(crate) unsafe fn resize(
+        self,
+        bucket: NonNull<Bucket>,
+        gap: Option<&mut Gap>,
+        address: usize,
+        to: usize,
+    ) -> Option<(usize, bool)> {
         // SAFETY: as in `take`.
         let (room, words) = unsafe { self.parts(bucket) };
         let (at, units) = self.object(words, address)?;
@@ -280,10 +314,12 @@ impl Shape {
         occupancy::resize(words, at, units, to);
         // SAFETY: `filled` is in neither of the two.
         unsafe { (*bucket.as_ptr()).filled.resize(units, to) };
-        room.fits = self.units() as u16;
-        let cursor = usize::from(room.cursor);
-        if at + units == cursor || (at + units < cursor && cursor < at + to) {
-            room.cursor = (at + to) as u16;
+        room.fits = u16::MAX;
+        if let Some(gap) = gap {
+            let cursor = usize::from(gap.cursor);
+            if at + units == cursor || (at + units < cursor && cursor < at + to) {
+                gap.cursor = (at + to) as u16;
+            }
         }
         Some((units, true))
     }
@@ -312,7 +348,7 @@ impl Shape {
     /// The unit of a bucket that an address is that of.
     #[inline(always)]
     fn unit(self, address: usize) -> Option<usize> {
-        let offset = address & (self.bytes() - 1);
+        let offset = address & self.within as usize;
         offset.is_multiple_of(UNIT_BYTES).then_some(offset / UNIT_BYTES)
     }
 
