@@ -291,7 +291,8 @@ impl<A: GlobalAlloc> Locked<'_, A> {
         // SAFETY: as the caller promises; the arena owns all buckets of its list.
         unsafe {
             let chain = self.chain.as_ptr();
-            let in_current = NonNull::new((*chain).current).and_then(|current| shape.gap(current, units, align));
+            let in_current =
+                NonNull::new((*chain).current).and_then(|current| shape.gap(current, (*chain).gap, units, align));
             (*chain).gap = match in_current {
                 Some(gap) => gap,
                 None => self.change_current(arena, units, align)?,
@@ -312,7 +313,7 @@ impl<A: GlobalAlloc> Locked<'_, A> {
             let mut next = (*chain).roomy;
             for _ in 0..TRIES {
                 let Some(bucket) = NonNull::new(next) else { break };
-                if let Some(gap) = self.supply.shape.gap(bucket, units, align) {
+                if let Some(gap) = self.supply.shape.gap(bucket, Gap::default(), units, align) {
                     ring::remove(&mut (*chain).roomy, bucket);
                     self.make_current(bucket);
                     return Some(gap);
@@ -327,7 +328,11 @@ impl<A: GlobalAlloc> Locked<'_, A> {
             self.make_current(bucket);
             // Behind its color, or from its beginning.
             let whole = self.supply.shape.whole(bucket);
-            if whole.fits(units, align) { Some(whole) } else { self.supply.shape.gap(bucket, units, align) }
+            if whole.fits(units, align) {
+                Some(whole)
+            } else {
+                self.supply.shape.gap(bucket, Gap::default(), units, align)
+            }
         }
     }
 

@@ -5,6 +5,8 @@ use std::alloc::{GlobalAlloc, Layout};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use crate::biased::within;
+
 /// Counts what it is asked for.
 #[derive(Debug)]
 pub(crate) struct Below<A> {
@@ -25,7 +27,7 @@ impl<A: GlobalAlloc> Below<A> {
     pub(crate) fn alloc(&self, layout: Layout) -> Option<NonNull<u8>> {
         assert_ne!(layout.size(), 0);
         // SAFETY: the size is not 0, as was just asserted; nothing else is asked of the caller.
-        let memory = unsafe { self.allocator.alloc(layout) };
+        let memory = within(|| unsafe { self.allocator.alloc(layout) });
         self.count(layout, memory)
     }
 
@@ -33,7 +35,7 @@ impl<A: GlobalAlloc> Below<A> {
     pub(crate) fn alloc_zeroed(&self, layout: Layout) -> Option<NonNull<u8>> {
         assert_ne!(layout.size(), 0);
         // SAFETY: as in `alloc`.
-        let memory = unsafe { self.allocator.alloc_zeroed(layout) };
+        let memory = within(|| unsafe { self.allocator.alloc_zeroed(layout) });
         self.count(layout, memory)
     }
 
@@ -50,7 +52,7 @@ impl<A: GlobalAlloc> Below<A> {
     /// It came from this allocator with this layout, and is used no longer.
     pub(crate) unsafe fn dealloc(&self, memory: NonNull<u8>, layout: Layout) {
         // SAFETY: that is what the caller promises.
-        unsafe { self.allocator.dealloc(memory.as_ptr(), layout) };
+        within(|| unsafe { self.allocator.dealloc(memory.as_ptr(), layout) });
         self.held_bytes.fetch_sub(layout.size(), Ordering::Relaxed);
     }
 
@@ -62,7 +64,7 @@ impl<A: GlobalAlloc> Below<A> {
     /// `isize::MAX`. Where another address is returned, the former is used no longer.
     pub(crate) unsafe fn realloc(&self, memory: NonNull<u8>, layout: Layout, size: usize) -> Option<NonNull<u8>> {
         // SAFETY: that is what the caller promises.
-        let moved = NonNull::new(unsafe { self.allocator.realloc(memory.as_ptr(), layout, size) })?;
+        let moved = NonNull::new(within(|| unsafe { self.allocator.realloc(memory.as_ptr(), layout, size) }))?;
         self.held_bytes.fetch_add(size, Ordering::Relaxed);
         self.held_bytes.fetch_sub(layout.size(), Ordering::Relaxed);
         Some(moved)

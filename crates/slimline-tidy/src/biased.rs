@@ -26,6 +26,8 @@ const SLOTS: usize = 1024;
 const STRANGER: usize = 0;
 const ALL: usize = 1;
 const BETWEEN: usize = 2;
+/// Of threads that are in a lock, while they may come to other ones.
+const WITHIN: usize = 3;
 
 /// How often a lock goes to the next thread that wants it before it is all threads'.
 const MOVES: u8 = 1;
@@ -43,7 +45,7 @@ static TABLE: [Slot; SLOTS] = [const { Slot { inside: AtomicUsize::new(0) } }; S
 /// A bit for each slot that is a thread's. Those that are no thread's are never given out.
 static GIVEN: [AtomicU64; SLOTS / 64] = {
     let mut given = [const { AtomicU64::new(0) }; SLOTS / 64];
-    given[0] = AtomicU64::new(1 << STRANGER | 1 << ALL | 1 << BETWEEN);
+    given[0] = AtomicU64::new(1 << STRANGER | 1 << ALL | 1 << BETWEEN | 1 << WITHIN);
     given
 };
 
@@ -59,7 +61,7 @@ impl Drop for GivesBack {
     fn drop(&mut self) {
         let mine = MINE.replace(&TABLE[STRANGER]);
         let number = number(mine);
-        if number > BETWEEN {
+        if number > WITHIN {
             GIVEN[number / 64].fetch_and(!(1 << (number % 64)), Ordering::Release);
         }
     }
@@ -89,6 +91,15 @@ fn mine() -> &'static Slot {
         }
     }
     MINE.get()
+}
+
+/// Does what may come to other locks while one is held: an allocator below may have contexts of its own. A slot tells of one
+/// lock only, so that the others are taken as by threads without one.
+pub(crate) fn within<T>(what: impl FnOnce() -> T) -> T {
+    let mine = MINE.replace(&TABLE[WITHIN]);
+    let done = what();
+    MINE.set(mine);
+    done
 }
 
 /// All zero bytes are one that is free, and nobody's.
@@ -132,21 +143,18 @@ impl Biased {
     #[inline(always)]
     pub(crate) fn own(&self) -> Option<Held<'_>> {
         let mine = MINE.get();
-        // A thread that is in a lock already, of another context that this one is below of, has no place to say so.
-        if !std::ptr::eq(self.owner.load(Ordering::Relaxed), mine) || mine.inside.load(Ordering::Relaxed) != 0 {
-            return None;
-        }
         mine.inside.store(self.address(), Ordering::Relaxed);
         let held = Held(&mine.inside);
         fence::light();
-        // Acquires what the owner before did, if there was one. Else `held` is dropped: it was taken away meanwhile.
+        // Acquires what the owner before did, if there was one. Else `held` is dropped, and was nothing: of slots that are no
+        // thread's nobody reads what they are in.
         std::ptr::eq(self.owner.load(Ordering::Acquire), mine).then_some(held)
     }
 
     #[cold]
     fn lock_others(&self, waits: bool) -> Option<Held<'_>> {
         let mine = mine();
-        let may_own = !is(mine, STRANGER) && mine.inside.load(Ordering::Relaxed) == 0;
+        let may_own = number(mine) > WITHIN;
         let all = (&raw const TABLE[ALL]).cast_mut();
         let next = if may_own { std::ptr::from_ref(mine).cast_mut() } else { all };
         for round in 1_u32.. {
@@ -244,9 +252,7 @@ mod tests {
         let (outer, inner) = (Biased::default(), Biased::default());
         drop(inner.lock());
         let held = outer.lock();
-        let within = inner.lock();
-        assert!(is_shared(&within));
-        drop(within);
+        within(|| assert!(is_shared(&inner.lock())));
         assert_eq!(is_shared(&held), !fence::is_there());
         assert!(is_shared(&held) || MINE.get().inside.load(Ordering::Relaxed) == outer.address());
     }

@@ -243,19 +243,22 @@ impl Shape {
         }
     }
 
-    /// The first gap that an object of `units` fits into that begins at a multiple of `align` units. `None`: there is none.
+    /// The first gap behind another one that an object of `units` fits into that begins at a multiple of `align` units, else
+    /// the first one of all. `None`: there is none.
     ///
     /// # Safety
     ///
     /// As for [`take`](Self::take).
-    pub(crate) unsafe fn gap(self, bucket: NonNull<Bucket>, units: usize, align: usize) -> Option<Gap> {
+    pub(crate) unsafe fn gap(self, bucket: NonNull<Bucket>, behind: Gap, units: usize, align: usize) -> Option<Gap> {
         // SAFETY: the lock is held, and no other reference to the room is made while these are in use.
         let ((room, words), filled) = unsafe { (self.parts(bucket), &(*bucket.as_ptr()).filled) };
         let free = self.units() - filled.get().1;
         if free.min(usize::from(room.fits)) < units {
             return None;
         }
-        let Some(at) = occupancy::find(words, self.units(), units, align) else {
+        let find = |from| occupancy::find(words, self.units(), from, units, align);
+        let from = usize::from(behind.limit) / WORD_UNITS;
+        let Some(at) = find(from).or_else(|| if from > 0 { find(0) } else { None }) else {
             if align == 1 {
                 // An aligned one may need more than it has.
                 room.fits = units as u16 - 1;
