@@ -25,9 +25,6 @@ use crate::corruption;
 use crate::page_map::PageMap;
 use crate::slab::Slabs;
 
-/// A bucket has room again when this share of it is free: one part of so many. Less would be looked through for little.
-const ROOMY_PART: usize = 4;
-
 /// Roomy buckets that are tried before a new one is taken.
 const TRIES: usize = 4;
 
@@ -348,7 +345,7 @@ impl<A: GlobalAlloc> Locked<'_, A> {
             let Some(before) = NonNull::new(before) else { return };
             if (*before.as_ptr()).filled.is_empty() {
                 self.disown(before);
-            } else if self.is_roomy(before) {
+            } else if self.supply.shape.is_roomy(&(*before.as_ptr()).filled) {
                 // What did not fit now may fit into the others, which are tried first.
                 (*before.as_ptr()).room.place = Place::Roomy;
                 ring::insert(&mut (*chain).roomy, before, false);
@@ -356,16 +353,6 @@ impl<A: GlobalAlloc> Locked<'_, A> {
                 (*before.as_ptr()).room.place = Place::Full;
             }
         }
-    }
-
-    /// # Safety
-    ///
-    /// See above.
-    unsafe fn is_roomy(self, bucket: NonNull<Bucket>) -> bool {
-        // SAFETY: as the caller promises.
-        let used = unsafe { (*bucket.as_ptr()).filled.get() }.1;
-        let units = self.supply.shape.units();
-        units - used >= units / ROOMY_PART
     }
 
     /// Frees the object at an address.
@@ -386,7 +373,7 @@ impl<A: GlobalAlloc> Locked<'_, A> {
                     self.emptied(bucket);
                 }
             } else if place == Place::Full {
-                if self.is_roomy(bucket) {
+                if self.supply.shape.is_roomy(&(*bucket.as_ptr()).filled) {
                     self.has_room(bucket);
                 }
             } else if empty {

@@ -18,6 +18,9 @@ use crate::arena::Arena;
 use crate::occupancy::{self, UNIT_BYTES, WORD_UNITS, Word};
 use crate::page_map::GRANULE_BYTES;
 
+/// A bucket has room again when this share of it is free: one part of so many. Less would be looked through for little.
+const ROOMY_PART: usize = 4;
+
 /// Units of a line of the cache.
 const LINE_UNITS: u64 = 8;
 
@@ -244,7 +247,7 @@ impl Shape {
     }
 
     /// The first gap behind another one that an object of `units` fits into that begins at a multiple of `align` units, else
-    /// the first one of all. `None`: there is none.
+    /// the first one of all, if it is worth the search. `None`: there is none.
     ///
     /// # Safety
     ///
@@ -258,8 +261,9 @@ impl Shape {
         }
         let find = |from| occupancy::find(words, self.units(), from, units, align);
         let from = usize::from(behind.limit) / WORD_UNITS;
-        let Some(at) = find(from).or_else(|| if from > 0 { find(0) } else { None }) else {
-            if align == 1 {
+        let again = from > 0 && self.is_roomy(filled);
+        let Some(at) = find(from).or_else(|| if again { find(0) } else { None }) else {
+            if align == 1 && (again || from == 0) {
                 // An aligned one may need more than it has.
                 room.fits = units as u16 - 1;
             }
@@ -283,6 +287,12 @@ impl Shape {
         filled.remove(units);
         room.fits = u16::MAX;
         Some(Gap { cursor: at as u16, limit: (at + units) as u16 })
+    }
+
+    /// Whether a bucket has room again.
+    #[inline(always)]
+    pub(crate) fn is_roomy(self, filled: &Filled) -> bool {
+        self.units() - filled.get().1 >= self.units() / ROOMY_PART
     }
 
     /// The gap of a bucket after an object in it was freed.
