@@ -19,11 +19,15 @@ use std::ptr::{NonNull, null_mut};
 use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
 use crate::below::Below;
-use crate::biased::Biased;
+use crate::biased::{self, Biased};
 use crate::bucket::{Bucket, Gap, Place, Shape, ring};
 use crate::corruption;
 use crate::page_map::PageMap;
 use crate::slab::Slabs;
+use crate::table::{PART, Table};
+
+/// Arenas that two threads wanted of each other by turns before it is taken for what all do.
+const WANTED_AGAIN: usize = 16;
 
 /// Roomy buckets that are tried before a new one is taken.
 const TRIES: usize = 4;
@@ -36,11 +40,14 @@ pub(crate) const KEPT_BYTES: usize = 4 << 20;
 #[derive(Debug)]
 pub(crate) struct Supply<A> {
     pub(crate) shape: Shape,
+    pub(crate) arenas: Table,
     pub(crate) slabs: Slabs,
     pub(crate) map: PageMap,
     pub(crate) below: Below<A>,
     /// Arenas that may keep a bucket without objects.
     pub(crate) keepers: AtomicUsize,
+    /// How often an arena was taken away from its thread a second time.
+    pub(crate) wanted_again: AtomicUsize,
 }
 
 /// All zero bytes are one without buckets. A cache line each.
@@ -53,7 +60,7 @@ pub(crate) struct Arena {
     chain: UnsafeCell<Chain>,
 }
 
-const _: () = assert!(size_of::<Arena>() == 64);
+const _: () = assert!(size_of::<Arena>() == 64 && PART <= biased::TOGETHER);
 
 // SAFETY: `chain` is reached by who has the lock only; the pointers in it are to memory of the context, which any thread
 // may use.
@@ -98,6 +105,7 @@ impl Arena {
 
     #[inline(never)]
     fn alloc_shared<A: GlobalAlloc>(&self, units: usize, align: usize, supply: &Supply<A>) -> Option<NonNull<u8>> {
+        self.take_away(supply);
         let _held = self.lock.lock();
         // SAFETY: the lock is held until the end.
         unsafe { self.locked_and_freed(supply).take(self, units, align) }
@@ -125,6 +133,7 @@ impl Arena {
     /// As for [`free`](Self::free).
     #[inline(never)]
     unsafe fn free_shared<A: GlobalAlloc>(&self, object: NonNull<u8>, bucket: NonNull<Bucket>, supply: &Supply<A>) {
+        self.take_away(supply);
         // SAFETY: as in `free`.
         unsafe {
             if let Some(_held) = self.lock.try_lock() {
@@ -132,6 +141,24 @@ impl Arena {
             } else {
                 self.put_off(object, bucket, supply);
             }
+        }
+    }
+
+    /// If it is another thread's, with the arenas beside it: where hints tell nothing each of them would be wanted soon, and to
+    /// take one away takes as long as for all. Where arenas are threads' own but for a few, only those few are wanted again.
+    #[inline(always)]
+    fn take_away<A: GlobalAlloc>(&self, supply: &Supply<A>) {
+        if let Some(owner) = self.lock.owner_elsewhere() {
+            self.take_away_from(owner, supply);
+        }
+    }
+
+    #[cold]
+    fn take_away_from<A: GlobalAlloc>(&self, owner: biased::Owner, supply: &Supply<A>) {
+        let again = self.lock.was_taken_away();
+        let wanted = supply.wanted_again.fetch_add(usize::from(again), Ordering::Relaxed) >= WANTED_AGAIN;
+        if wanted || !again {
+            biased::take_away(owner, supply.arenas.beside(self).iter().map(|arena| &arena.lock), wanted);
         }
     }
 

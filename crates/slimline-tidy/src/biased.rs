@@ -2,8 +2,8 @@
 //! Lock Reservation, 2002).
 //!
 //! ```text
-//!   nobody ── first thread ──► a thread's ── another one ──► being taken away ──► that one's, once
-//!                                                                             ──► all threads', from then on
+//!   nobody's ── first thread ──► a thread's ── another one ──► being taken away ──► nobody's, the first time
+//!                                                                               ──► all threads', from then on
 //! ```
 //!
 //! The owner says in its own slot which lock it is in, and looks whether the lock still is its own: a store and two loads, no
@@ -13,7 +13,7 @@
 use std::cell::Cell;
 use std::hint::spin_loop;
 use std::ptr::null_mut;
-use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 use std::thread::yield_now;
 
 use crate::fence;
@@ -28,9 +28,6 @@ const ALL: usize = 1;
 const BETWEEN: usize = 2;
 /// Of threads that are in a lock, while they may come to other ones.
 const WITHIN: usize = 3;
-
-/// How often a lock goes to the next thread that wants it before it is all threads'.
-const MOVES: u8 = 1;
 
 /// Of a thread. A line each, as each thread writes its own all the time.
 #[derive(Debug)]
@@ -109,7 +106,7 @@ pub(crate) struct Biased {
     owner: AtomicPtr<Slot>,
     /// Not 0: held, where it is all threads'.
     shared: AtomicUsize,
-    moves: AtomicU8,
+    taken_away: AtomicBool,
 }
 
 /// Releases its lock when it is dropped: what says that it is held.
@@ -151,8 +148,19 @@ impl Biased {
         std::ptr::eq(self.owner.load(Ordering::Acquire), mine).then_some(held)
     }
 
-    #[cold]
+    /// Where it is not.
+    #[inline(always)]
     fn lock_others(&self, waits: bool) -> Option<Held<'_>> {
+        if is(self.owner.load(Ordering::Acquire), ALL)
+            && self.shared.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).is_ok()
+        {
+            return Some(Held(&self.shared));
+        }
+        self.lock_or_own(waits)
+    }
+
+    #[cold]
+    fn lock_or_own(&self, waits: bool) -> Option<Held<'_>> {
         let mine = mine();
         let may_own = number(mine) > WITHIN;
         let all = (&raw const TABLE[ALL]).cast_mut();
@@ -176,7 +184,7 @@ impl Biased {
                     return Some(held);
                 }
             } else if !is(owner, BETWEEN) {
-                self.take_away(owner, next);
+                take_away(Owner(owner), std::iter::once(self), false);
                 continue;
             }
             if round.is_multiple_of(ROUNDS) {
@@ -188,22 +196,57 @@ impl Biased {
         None
     }
 
-    /// From its owner, if it still is that one's.
-    fn take_away(&self, owner: *mut Slot, next: *mut Slot) {
-        let between = (&raw const TABLE[BETWEEN]).cast_mut();
-        if self.owner.compare_exchange(owner, between, Ordering::AcqRel, Ordering::Relaxed).is_err() {
-            return;
+    /// Whether it once was taken away from its owner.
+    pub(crate) fn was_taken_away(&self) -> bool {
+        self.taken_away.load(Ordering::Relaxed)
+    }
+
+    /// Another thread that it has to be taken away from.
+    ///
+    /// [`lock`](Self::lock) does so by itself, of one lock.
+    #[inline(always)]
+    pub(crate) fn owner_elsewhere(&self) -> Option<Owner> {
+        let owner = self.owner.load(Ordering::Acquire);
+        let elsewhere = !owner.is_null() && number(owner) > WITHIN && !std::ptr::eq(owner, MINE.get());
+        elsewhere.then_some(Owner(owner))
+    }
+}
+
+/// A thread that owns locks.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Owner(*mut Slot);
+
+/// Locks whose owner is known that are taken away at once.
+pub(crate) const TOGETHER: usize = 256;
+
+/// Of so many locks those that are an owner's are taken away: nobody's then, or all threads' where that is said or they were
+/// taken away before.
+pub(crate) fn take_away<'l>(Owner(owner): Owner, locks: impl Iterator<Item = &'l Biased> + Clone, for_all: bool) {
+    let between = (&raw const TABLE[BETWEEN]).cast_mut();
+    let mut taken = [0_u64; TOGETHER / 64];
+    for (number, lock) in locks.clone().take(TOGETHER).enumerate() {
+        if lock.owner.load(Ordering::Relaxed) == owner
+            && lock.owner.compare_exchange(owner, between, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+        {
+            taken[number / 64] |= 1 << (number % 64);
         }
-        fence::heavy();
+    }
+    if taken == [0; TOGETHER / 64] {
+        return;
+    }
+    fence::heavy();
+    for (number, lock) in locks.take(TOGETHER).enumerate() {
+        if taken[number / 64] >> (number % 64) & 1 == 0 {
+            continue;
+        }
         let mut round: u32 = 0;
-        while TABLE[number(owner)].inside.load(Ordering::Acquire) == self.address() {
+        while TABLE[self::number(owner)].inside.load(Ordering::Acquire) == lock.address() {
             round += 1;
             if round.is_multiple_of(ROUNDS) { yield_now() } else { spin_loop() }
         }
-        let moves = self.moves.load(Ordering::Relaxed);
-        let next = if moves < MOVES { next } else { (&raw const TABLE[ALL]).cast_mut() };
-        self.moves.store(moves.saturating_add(1), Ordering::Relaxed);
-        self.owner.store(next, Ordering::Release);
+        let before = lock.taken_away.swap(true, Ordering::Relaxed);
+        let next = if before || for_all { (&raw const TABLE[ALL]).cast_mut() } else { null_mut() };
+        lock.owner.store(next, Ordering::Release);
     }
 }
 

@@ -21,6 +21,9 @@ use crate::page_map::GRANULE_BYTES;
 /// A bucket has room again when this share of it is free: one part of so many. Less would be looked through for little.
 const ROOMY_PART: usize = 4;
 
+/// Of a bucket that an object was freed in: any size may fit.
+const FREED: u16 = u16::MAX;
+
 /// Units of a line of the cache.
 const LINE_UNITS: u64 = 8;
 
@@ -261,7 +264,8 @@ impl Shape {
         }
         let find = |from| occupancy::find(words, self.units(), from, units, align);
         let from = usize::from(behind.limit) / WORD_UNITS;
-        let again = from > 0 && self.is_roomy(filled);
+        // What is before the color of one that was only filled, and what is free of one with room again.
+        let again = from > 0 && (room.fits != FREED || self.is_roomy(filled));
         let Some(at) = find(from).or_else(|| if again { find(0) } else { None }) else {
             if align == 1 && (again || from == 0) {
                 // An aligned one may need more than it has.
@@ -285,7 +289,7 @@ impl Shape {
         // SAFETY: `unit` is within the bucket.
         let units = unsafe { occupancy::give(words, at)? };
         filled.remove(units);
-        room.fits = u16::MAX;
+        room.fits = FREED;
         Some(Gap { cursor: at as u16, limit: (at + units) as u16 })
     }
 
@@ -327,7 +331,7 @@ impl Shape {
         occupancy::resize(words, at, units, to);
         // SAFETY: `filled` is in neither of the two.
         unsafe { (*bucket.as_ptr()).filled.resize(units, to) };
-        room.fits = u16::MAX;
+        room.fits = FREED;
         if let Some(gap) = gap {
             let cursor = usize::from(gap.cursor);
             if at + units == cursor || (at + units < cursor && cursor < at + to) {

@@ -40,7 +40,6 @@ use crate::{DEFAULT_BUCKET_BYTES, Error, MAX_BUCKET_BYTES, MIN_BUCKET_BYTES, Sta
 /// ```
 pub struct Context<A: GlobalAlloc = System> {
     dimensions: Dimensions,
-    arenas: Table,
     large: Large,
     supply: Supply<A>,
 }
@@ -87,8 +86,16 @@ impl<A: GlobalAlloc> Context<A> {
         let below = Below::new(allocator);
         let arenas = Table::new(dimensions.arenas(), &below).ok_or(Error::OutOfMemory)?;
         let slabs = Slabs::new(shape);
-        let supply = Supply { shape, slabs, map: PageMap::new(), below, keepers: AtomicUsize::new(0) };
-        Ok(Self { dimensions, arenas, large: Large::default(), supply })
+        let supply = Supply {
+            shape,
+            arenas,
+            slabs,
+            map: PageMap::new(),
+            below,
+            keepers: AtomicUsize::new(0),
+            wanted_again: AtomicUsize::new(0),
+        };
+        Ok(Self { dimensions, large: Large::default(), supply })
     }
 
     /// Sizes of the dimensions.
@@ -137,7 +144,7 @@ impl<A: GlobalAlloc> Context<A> {
             return self.large.alloc(layout, false, arena, &self.supply.below);
         }
         let (units, align) = units_of(layout);
-        self.arenas.get(arena, &self.supply.below)?.alloc(units, align, &self.supply)
+        self.supply.arenas.get(arena, &self.supply.below)?.alloc(units, align, &self.supply)
     }
 
     pub(crate) fn alloc_zeroed_in(&self, layout: Layout, arena: usize) -> Option<NonNull<u8>> {
@@ -249,7 +256,7 @@ impl<A: GlobalAlloc> Context<A> {
                 arena.alloc(units, align, &self.supply)?
             }
             (None, Err(arena)) => {
-                let number = self.arenas.number(arena);
+                let number = self.supply.arenas.number(arena);
                 self.large.alloc(layout, false, number, &self.supply.below)?
             }
         };
@@ -269,7 +276,7 @@ impl<A: GlobalAlloc> Context<A> {
     #[cfg(feature = "c")]
     pub(crate) unsafe fn arena_of(&self, object: NonNull<u8>) -> usize {
         match self.owner(object) {
-            Some((arena, _)) => self.arenas.number(arena),
+            Some((arena, _)) => self.supply.arenas.number(arena),
             // SAFETY: an object that is in no slab is a large one.
             None => unsafe { Large::arena(object) },
         }
@@ -292,7 +299,7 @@ impl<A: GlobalAlloc> Context<A> {
     /// Gives back to the allocator below what no object needs: buckets that arenas keep, and slabs without objects. Tables
     /// stay.
     pub fn trim(&self) {
-        for arena in self.arenas.present() {
+        for arena in self.supply.arenas.present() {
             arena.trim(&self.supply);
         }
         self.supply.slabs.trim(&self.supply.map, &self.supply.below);
@@ -301,7 +308,7 @@ impl<A: GlobalAlloc> Context<A> {
     /// What there is now. While other threads allocate, each number is of another moment.
     pub fn statistics(&self) -> Statistics {
         let mut all = Statistics::default();
-        for arena in self.arenas.present() {
+        for arena in self.supply.arenas.present() {
             let (buckets, has_objects) = arena.contents(&self.supply);
             all.buckets += buckets;
             all.arenas += usize::from(has_objects);
@@ -339,7 +346,7 @@ impl<A: GlobalAlloc> Drop for Context<A> {
         unsafe {
             self.large.clear(below);
             self.supply.slabs.clear(below);
-            self.arenas.clear(below);
+            self.supply.arenas.clear(below);
         }
         self.supply.map.clear(below);
     }

@@ -9,7 +9,7 @@ use crate::arena::Arena;
 use crate::below::Below;
 
 /// Arenas of a part of the table that is made when one of them is first needed.
-const PART: usize = 256;
+pub(crate) const PART: usize = 256;
 
 /// The arenas of a context by number. Only parts that are needed are there: 16 KiB each, and eight bytes for each 256
 /// arenas of the context.
@@ -68,6 +68,14 @@ impl Table {
                 Some(other)
             }
         }
+    }
+
+    /// The arenas that are in one part with one of these.
+    pub(crate) fn beside(&self, arena: &Arena) -> &[Arena] {
+        let begin = self.number(arena) / PART;
+        let part = self.parts()[begin].load(Ordering::Acquire);
+        // SAFETY: as in `get`; the part is there, as an arena of it is.
+        unsafe { std::slice::from_raw_parts(part, self.arenas.min(PART)) }
     }
 
     /// The number of one of these arenas.
