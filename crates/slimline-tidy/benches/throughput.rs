@@ -2,15 +2,20 @@
 //!
 //! `cargo bench -p slimline-tidy --bench throughput`; with `-- "pairs, 1"` these rows only. Rounds of both are interleaved; what is shown is the median of the
 //! ratios of neighbouring rounds: above 1, Tidy does more in a second.
+//!
+//! The least that it could take is measured beside: a line of an arena, one of its bucket and one of the object, each by chance
+//! where hints are, and nothing else ([`Lines`]).
 #![allow(unsafe_code)]
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::hint::black_box;
 use std::ptr::NonNull;
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::Relaxed;
 use std::thread;
 use std::time::Instant;
 
-use slimline_tidy::Context;
+use slimline_tidy::{Context, DEFAULT_BUCKET_BYTES};
 
 const ROUNDS: usize = 5;
 const ARENAS: usize = 32;
@@ -24,6 +29,74 @@ enum Allocator<'c> {
         context: &'c Context,
         spread: bool,
     },
+    Lines {
+        lines: &'c Lines,
+        spread: bool,
+    },
+}
+
+#[derive(Default)]
+#[repr(align(64))]
+struct Line([AtomicUsize; 8]);
+
+/// What any allocator that keeps the objects of an arena apart has to read and write, without what it has to do: objects are
+/// always the same, one of each arena.
+struct Lines {
+    /// The number of each one's bucket.
+    arenas: Vec<Line>,
+    /// The number of each one's arena, and a count.
+    buckets: Vec<Line>,
+    data: NonNull<u8>,
+}
+
+// SAFETY: of the data nothing is read.
+unsafe impl Sync for Lines {}
+
+impl Lines {
+    const ALL: usize = ARENAS * ARENAS;
+    const DATA: Layout = Layout::new::<[[u8; DEFAULT_BUCKET_BYTES]; Self::ALL]>();
+
+    fn new() -> Self {
+        let (mut arenas, mut buckets) = (Vec::new(), Vec::new());
+        arenas.resize_with(Self::ALL, Line::default);
+        buckets.resize_with(Self::ALL, Line::default);
+        for (arena, line) in arenas.iter_mut().enumerate() {
+            // An odd number of steps: each bucket once.
+            let bucket = arena * 621 % Self::ALL;
+            *line.0[0].get_mut() = bucket;
+            *buckets[bucket].0[0].get_mut() = arena;
+        }
+        // SAFETY: the size is not 0.
+        let data = NonNull::new(unsafe { System.alloc_zeroed(Self::DATA) }).unwrap();
+        Self { arenas, buckets, data }
+    }
+
+    fn count(line: &Line, more: isize) {
+        line.0[1].store(line.0[1].load(Relaxed).wrapping_add_signed(more), Relaxed);
+    }
+
+    #[inline(always)]
+    fn alloc(&self, hint: [usize; 2]) -> NonNull<u8> {
+        let bucket = self.arenas[hint[0] % ARENAS * ARENAS + hint[1] % ARENAS].0[0].load(Relaxed);
+        Self::count(&self.buckets[bucket], 1);
+        // A line of the bucket that differs from its neighbours', as buckets' colors do.
+        // SAFETY: the data are as many buckets; a bucket has 64 lines.
+        unsafe { self.data.add(bucket * DEFAULT_BUCKET_BYTES + bucket * 37 % 62 * 64) }
+    }
+
+    #[inline(always)]
+    fn free(&self, object: NonNull<u8>) {
+        let bucket = &self.buckets[(object.addr().get() - self.data.addr().get()) / DEFAULT_BUCKET_BYTES];
+        black_box(self.arenas[bucket.0[0].load(Relaxed)].0[1].load(Relaxed));
+        Self::count(bucket, -1);
+    }
+}
+
+impl Drop for Lines {
+    fn drop(&mut self) {
+        // SAFETY: it was allocated so.
+        unsafe { System.dealloc(self.data.as_ptr(), Self::DATA) };
+    }
 }
 
 impl Allocator<'_> {
@@ -36,6 +109,8 @@ impl Allocator<'_> {
                 context.alloc(layout, &[(chance >> 20) as usize, (chance >> 40) as usize]).unwrap()
             }
             Self::Tidy { context, spread: false } => context.alloc(layout, &[7, 7]).unwrap(),
+            Self::Lines { lines, spread: true } => lines.alloc([(chance >> 20) as usize, (chance >> 40) as usize]),
+            Self::Lines { lines, spread: false } => lines.alloc([7, 7]),
         };
         // Who allocates writes.
         // SAFETY: all sizes are that large.
@@ -50,6 +125,7 @@ impl Allocator<'_> {
             match self {
                 Self::Malloc => System.dealloc(object.as_ptr(), layout),
                 Self::Tidy { context, .. } => context.free(object),
+                Self::Lines { lines, .. } => lines.free(object),
             }
         }
     }
@@ -149,9 +225,10 @@ fn main() {
         ("churn of 10 000", churn::<10_000>),
         ("churn of 300 000", churn::<300_000>),
     ];
+    let lines = Lines::new();
     let wanted = std::env::args().skip(1).find(|argument| !argument.starts_with("--")).unwrap_or_default();
-    println!("| operations | threads | hints | malloc, ns | Tidy, ns | malloc ÷ Tidy |");
-    println!("| --- | ---: | --- | ---: | ---: | ---: |");
+    println!("| operations | threads | hints | malloc, ns | Tidy, ns | malloc ÷ Tidy | lines, ns |");
+    println!("| --- | ---: | --- | ---: | ---: | ---: | ---: |");
     for threads in [1, 8] {
         for (name, run) in runs {
             if threads > 1 && name.ends_with("00 000") {
@@ -166,12 +243,14 @@ fn main() {
                 for _ in 0..rounds {
                     let context = Context::new(&[ARENAS, ARENAS]).unwrap();
                     let malloc = time(run, Allocator::Malloc, threads, operations);
-                    times.push((malloc, time(run, Allocator::Tidy { context: &context, spread }, threads, operations)));
+                    let tidy = time(run, Allocator::Tidy { context: &context, spread }, threads, operations);
+                    let lines = time(run, Allocator::Lines { lines: &lines, spread }, threads, operations);
+                    times.push([malloc, tidy, lines]);
                 }
-                let malloc = median(times.iter().map(|(malloc, _)| *malloc).collect());
-                let tidy = median(times.iter().map(|(_, tidy)| *tidy).collect());
-                let ratio = median(times.iter().map(|(malloc, tidy)| malloc / tidy).collect());
-                println!("| {name} | {threads} | {hints} | {malloc:.1} | {tidy:.1} | {ratio:.2} |");
+                let of = |which: usize| median(times.iter().map(|times| times[which]).collect());
+                let ratio = median(times.iter().map(|[malloc, tidy, _]| malloc / tidy).collect());
+                let [malloc, tidy, lines] = [of(0), of(1), of(2)];
+                println!("| {name} | {threads} | {hints} | {malloc:.1} | {tidy:.1} | {ratio:.2} | {lines:.1} |");
             }
         }
     }
