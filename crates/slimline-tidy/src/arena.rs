@@ -72,7 +72,8 @@ unsafe impl Send for Arena {}
 #[derive(Debug)]
 struct Chain {
     current: *mut Bucket,
-    /// Of the current bucket.
+    /// Of the current bucket, here so that an object's address is known before anything of the bucket's header is.
+    data: *mut u8,
     gap: Gap,
     roomy: *mut Bucket,
     buckets: u32,
@@ -296,7 +297,7 @@ impl<A: GlobalAlloc> Locked<'_, A> {
         unsafe {
             let chain = self.chain.as_ptr();
             if let Some(current) = NonNull::new((*chain).current)
-                && let Some(object) = self.supply.shape.take(current, &mut (*chain).gap, units, align)
+                && let Some(object) = self.supply.shape.take(current, (*chain).data, &mut (*chain).gap, units, align)
             {
                 return Some(object);
             }
@@ -321,7 +322,7 @@ impl<A: GlobalAlloc> Locked<'_, A> {
                 Some(gap) => gap,
                 None => self.change_current(arena, units, align)?,
             };
-            shape.take(NonNull::new((*chain).current)?, &mut (*chain).gap, units, align)
+            shape.take(NonNull::new((*chain).current)?, (*chain).data, &mut (*chain).gap, units, align)
         }
     }
 
@@ -368,6 +369,7 @@ impl<A: GlobalAlloc> Locked<'_, A> {
         unsafe {
             let chain = self.chain.as_ptr();
             let before = std::mem::replace(&mut (*chain).current, bucket.as_ptr());
+            (*chain).data = (*bucket.as_ptr()).data;
             (*bucket.as_ptr()).room.place = if (*chain).keeps { Place::Kept } else { Place::Current };
             let Some(before) = NonNull::new(before) else { return };
             if (*before.as_ptr()).filled.is_empty() {

@@ -13,7 +13,7 @@
 use std::cell::Cell;
 use std::hint::spin_loop;
 use std::ptr::null_mut;
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use std::thread::yield_now;
 
 use crate::fence;
@@ -33,11 +33,11 @@ const WITHIN: usize = 3;
 #[derive(Debug)]
 #[repr(align(64))]
 struct Slot {
-    /// The address of the lock that its thread is in, 0: of none.
-    inside: AtomicUsize,
+    /// The [mark](Biased::mark) of the lock that its thread is in; 0: it is in none.
+    inside: AtomicU32,
 }
 
-static TABLE: [Slot; SLOTS] = [const { Slot { inside: AtomicUsize::new(0) } }; SLOTS];
+static TABLE: [Slot; SLOTS] = [const { Slot { inside: AtomicU32::new(0) } }; SLOTS];
 
 /// A bit for each slot that is a thread's. Those that are no thread's are never given out.
 static GIVEN: [AtomicU64; SLOTS / 64] = {
@@ -105,13 +105,13 @@ pub(crate) struct Biased {
     /// Null: nobody's.
     owner: AtomicPtr<Slot>,
     /// Not 0: held, where it is all threads'.
-    shared: AtomicUsize,
+    shared: AtomicU32,
     taken_away: AtomicBool,
 }
 
 /// Releases its lock when it is dropped: what says that it is held.
 #[derive(Debug)]
-pub(crate) struct Held<'l>(&'l AtomicUsize);
+pub(crate) struct Held<'l>(&'l AtomicU32);
 
 impl Drop for Held<'_> {
     #[inline(always)]
@@ -132,15 +132,17 @@ impl Biased {
         self.own().or_else(|| self.lock_others(false))
     }
 
-    fn address(&self) -> usize {
-        std::ptr::from_ref(self).addr()
+    /// Half of an address, and never 0. Should two locks have the same, a thread waits for another one in vain for a moment.
+    #[inline(always)]
+    fn mark(&self) -> u32 {
+        (std::ptr::from_ref(self).addr() >> 5) as u32 | 1
     }
 
     /// Where it is this thread's own; nobody's [`try_lock`](Self::try_lock) fails then.
     #[inline(always)]
     pub(crate) fn own(&self) -> Option<Held<'_>> {
         let mine = MINE.get();
-        mine.inside.store(self.address(), Ordering::Relaxed);
+        mine.inside.store(self.mark(), Ordering::Relaxed);
         let held = Held(&mine.inside);
         fence::light();
         // Acquires what the owner before did, if there was one. Else `held` is dropped, and was nothing: of slots that are no
@@ -240,7 +242,7 @@ pub(crate) fn take_away<'l>(Owner(owner): Owner, locks: impl Iterator<Item = &'l
             continue;
         }
         let mut round: u32 = 0;
-        while TABLE[self::number(owner)].inside.load(Ordering::Acquire) == lock.address() {
+        while TABLE[self::number(owner)].inside.load(Ordering::Acquire) == lock.mark() {
             round += 1;
             if round.is_multiple_of(ROUNDS) { yield_now() } else { spin_loop() }
         }
@@ -297,7 +299,7 @@ mod tests {
         let held = outer.lock();
         within(|| assert!(is_shared(&inner.lock())));
         assert_eq!(is_shared(&held), !fence::is_there());
-        assert!(is_shared(&held) || MINE.get().inside.load(Ordering::Relaxed) == outer.address());
+        assert!(is_shared(&held) || MINE.get().inside.load(Ordering::Relaxed) == outer.mark());
     }
 
     struct Counter(UnsafeCell<usize>);

@@ -27,7 +27,7 @@ const FREED: u16 = u16::MAX;
 /// Units of a line of the cache.
 const LINE_UNITS: u64 = 8;
 
-/// Headers begin at a multiple of it, but for those of less.
+/// Headers begin at a multiple of it where that takes little more memory.
 pub(crate) const HEADER_ALIGN: usize = 64;
 
 /// Where a bucket is.
@@ -147,8 +147,9 @@ impl Shape {
     pub(crate) fn new(bits: u32) -> Self {
         let words = ((1 << bits) / UNIT_BYTES).div_ceil(WORD_UNITS);
         let header = size_of::<Bucket>() + words * size_of::<Word>();
-        // Larger ones begin with a line of the cache, so that few are two lines' that could be one's.
-        let header = if header < HEADER_ALIGN { header } else { header.next_multiple_of(HEADER_ALIGN) };
+        // With lines of the cache where that takes little, so that few are two lines' that could be one's.
+        let aligned = header.next_multiple_of(HEADER_ALIGN);
+        let header = if aligned - header <= header / 4 { aligned } else { header };
         Self { bits, header_bytes: header as u32, within: (1 << bits) - 1, words: words as u32 }
     }
 
@@ -229,11 +230,12 @@ impl Shape {
     ///
     /// # Safety
     ///
-    /// `bucket` is of this shape, the gap is its own, and its arena's lock is held.
+    /// `bucket` is of this shape, data and gap are its own, and its arena's lock is held.
     #[inline(always)]
     pub(crate) unsafe fn take(
         self,
         bucket: NonNull<Bucket>,
+        data: *mut u8,
         gap: &mut Gap,
         units: usize,
         align: usize,
@@ -241,11 +243,11 @@ impl Shape {
         let at = gap.place(units, align)?;
         gap.cursor = (at + units) as u16;
         // SAFETY: the lock is held, and no other reference to the words is made while these are in use. A gap is within the
-        // bucket, and so is `at`, whose data are `bytes` from `data` on; that is written once, before anybody owns the bucket.
+        // bucket, and so is `at`, whose data are `bytes` from `data` on.
         unsafe {
             occupancy::take(self.parts(bucket).1, at, units);
             (*bucket.as_ptr()).filled.add(units);
-            Some(NonNull::new_unchecked((*bucket.as_ptr()).data.add(at * UNIT_BYTES)))
+            Some(NonNull::new_unchecked(data.add(at * UNIT_BYTES)))
         }
     }
 
