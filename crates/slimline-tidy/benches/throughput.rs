@@ -17,7 +17,7 @@ use std::time::Instant;
 
 use slimline_tidy::{Context, DEFAULT_BUCKET_BYTES};
 
-const ROUNDS: usize = 5;
+const ROUNDS: usize = 15;
 const ARENAS: usize = 32;
 
 /// What is measured.

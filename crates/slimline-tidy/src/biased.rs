@@ -142,7 +142,9 @@ impl Biased {
     #[inline(always)]
     pub(crate) fn own(&self) -> Option<Held<'_>> {
         let mine = MINE.get();
-        mine.inside.store(self.mark(), Ordering::Relaxed);
+        debug_assert!(number(mine) <= WITHIN || mine.inside.load(Ordering::Relaxed) == 0, "a lock within a lock");
+        // Releases, as leaving does: who takes the lock before away may see this, and not that it was left.
+        mine.inside.store(self.mark(), Ordering::Release);
         let held = Held(&mine.inside);
         fence::light();
         // Acquires what the owner before did, if there was one. Else `held` is dropped, and was nothing: of slots that are no
