@@ -20,7 +20,7 @@ use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
 use crate::below::Below;
 use crate::biased::{self, Biased};
-use crate::bucket::{Bucket, Gap, Place, Shape, ring};
+use crate::bucket::{Bucket, Count, Gap, Place, Shape, ring};
 use crate::corruption;
 use crate::page_map::PageMap;
 use crate::slab::Slabs;
@@ -76,9 +76,7 @@ struct Chain {
     data: *mut u8,
     gap: Gap,
     roomy: *mut Bucket,
-    buckets: u32,
-    /// The current bucket is kept when its last object is freed.
-    keeps: bool,
+    count: Count,
 }
 
 /// An arena whose lock is held, or the context's own. By value, so that nothing of it has to be in memory.
@@ -259,7 +257,7 @@ impl Arena {
         // SAFETY: the lock is held until the end; the arena owns its current bucket, which alone may be without objects.
         unsafe {
             let chain = self.locked_and_freed(supply).chain.as_ptr();
-            let (buckets, current) = ((*chain).buckets as usize, (*chain).current);
+            let (buckets, current) = ((*chain).count.buckets(), (*chain).current);
             let empty = !current.is_null() && (*current).filled.is_empty();
             (buckets, buckets > usize::from(empty))
         }
@@ -272,7 +270,8 @@ impl Arena {
         unsafe {
             let locked = self.locked_and_freed(supply);
             let chain = locked.chain.as_ptr();
-            if std::mem::take(&mut (*chain).keeps) {
+            if (*chain).count.keeps() {
+                (*chain).count = (*chain).count.kept(false);
                 supply.keepers.fetch_sub(1, Ordering::Relaxed);
             }
             let Some(current) = NonNull::new((*chain).current) else { return };
@@ -349,7 +348,7 @@ impl<A: GlobalAlloc> Locked<'_, A> {
                 }
             }
             let bucket = self.supply.slabs.take(arena, &self.supply.map, &self.supply.below)?;
-            (*chain).buckets += 1;
+            (*chain).count = (*chain).count.more();
             self.make_current(bucket);
             // Behind its color, or from its beginning.
             let whole = self.supply.shape.whole(bucket);
@@ -370,7 +369,7 @@ impl<A: GlobalAlloc> Locked<'_, A> {
             let chain = self.chain.as_ptr();
             let before = std::mem::replace(&mut (*chain).current, bucket.as_ptr());
             (*chain).data = (*bucket.as_ptr()).data;
-            (*bucket.as_ptr()).room.place = if (*chain).keeps { Place::Kept } else { Place::Current };
+            (*bucket.as_ptr()).room.place = if (*chain).count.keeps() { Place::Kept } else { Place::Current };
             let Some(before) = NonNull::new(before) else { return };
             if (*before.as_ptr()).filled.is_empty() {
                 self.disown(before);
@@ -457,7 +456,10 @@ impl<A: GlobalAlloc> Locked<'_, A> {
         if may {
             keepers.fetch_add(1, Ordering::Relaxed);
             // SAFETY: as the caller promises.
-            unsafe { (*self.chain.as_ptr()).keeps = true };
+            unsafe {
+                let count = &mut (*self.chain.as_ptr()).count;
+                *count = count.kept(true);
+            }
         }
         may
     }
@@ -468,7 +470,8 @@ impl<A: GlobalAlloc> Locked<'_, A> {
     unsafe fn disown(self, bucket: NonNull<Bucket>) {
         // SAFETY: as the caller promises.
         unsafe {
-            (*self.chain.as_ptr()).buckets -= 1;
+            let count = &mut (*self.chain.as_ptr()).count;
+            *count = count.less();
             self.supply.slabs.give(bucket, &self.supply.map, &self.supply.below);
         }
     }

@@ -13,7 +13,7 @@
 use std::cell::Cell;
 use std::hint::spin_loop;
 use std::ptr::null_mut;
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 use std::thread::yield_now;
 
 use crate::fence;
@@ -33,11 +33,11 @@ const WITHIN: usize = 3;
 #[derive(Debug)]
 #[repr(align(64))]
 struct Slot {
-    /// The [mark](Biased::mark) of the lock that its thread is in; 0: it is in none.
-    inside: AtomicU32,
+    /// The address of the lock that its thread is in; 0: it is in none.
+    inside: AtomicUsize,
 }
 
-static TABLE: [Slot; SLOTS] = [const { Slot { inside: AtomicU32::new(0) } }; SLOTS];
+static TABLE: [Slot; SLOTS] = [const { Slot { inside: AtomicUsize::new(0) } }; SLOTS];
 
 /// A bit for each slot that is a thread's. Those that are no thread's are never given out.
 static GIVEN: [AtomicU64; SLOTS / 64] = {
@@ -105,13 +105,13 @@ pub(crate) struct Biased {
     /// Null: nobody's.
     owner: AtomicPtr<Slot>,
     /// Not 0: held, where it is all threads'.
-    shared: AtomicU32,
+    shared: AtomicUsize,
     taken_away: AtomicBool,
 }
 
 /// Releases its lock when it is dropped: what says that it is held.
 #[derive(Debug)]
-pub(crate) struct Held<'l>(&'l AtomicU32);
+pub(crate) struct Held<'l>(&'l AtomicUsize);
 
 impl Drop for Held<'_> {
     #[inline(always)]
@@ -132,10 +132,9 @@ impl Biased {
         self.own().or_else(|| self.lock_others(false))
     }
 
-    /// Half of an address, and never 0. Should two locks have the same, a thread waits for another one in vain for a moment.
     #[inline(always)]
-    fn mark(&self) -> u32 {
-        (std::ptr::from_ref(self).addr() >> 5) as u32 | 1
+    fn address(&self) -> usize {
+        std::ptr::from_ref(self).addr()
     }
 
     /// Where it is this thread's own; nobody's [`try_lock`](Self::try_lock) fails then.
@@ -144,7 +143,7 @@ impl Biased {
         let mine = MINE.get();
         debug_assert!(number(mine) <= WITHIN || mine.inside.load(Ordering::Relaxed) == 0, "a lock within a lock");
         // Releases, as leaving does: who takes the lock before away may see this, and not that it was left.
-        mine.inside.store(self.mark(), Ordering::Release);
+        mine.inside.store(self.address(), Ordering::Release);
         let held = Held(&mine.inside);
         fence::light();
         // Acquires what the owner before did, if there was one. Else `held` is dropped, and was nothing: of slots that are no
@@ -244,7 +243,7 @@ pub(crate) fn take_away<'l>(Owner(owner): Owner, locks: impl Iterator<Item = &'l
             continue;
         }
         let mut round: u32 = 0;
-        while TABLE[self::number(owner)].inside.load(Ordering::Acquire) == lock.mark() {
+        while TABLE[self::number(owner)].inside.load(Ordering::Acquire) == lock.address() {
             round += 1;
             if round.is_multiple_of(ROUNDS) { yield_now() } else { spin_loop() }
         }
@@ -301,7 +300,7 @@ mod tests {
         let held = outer.lock();
         within(|| assert!(is_shared(&inner.lock())));
         assert_eq!(is_shared(&held), !fence::is_there());
-        assert!(is_shared(&held) || MINE.get().inside.load(Ordering::Relaxed) == outer.mark());
+        assert!(is_shared(&held) || MINE.get().inside.load(Ordering::Relaxed) == outer.address());
     }
 
     struct Counter(UnsafeCell<usize>);

@@ -77,6 +77,35 @@ impl Gap {
     }
 }
 
+/// How many buckets an arena has, and whether its current one is kept when its last object is freed: four bytes, as more would
+/// make an arena two lines of the cache.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Count(u32);
+
+impl Count {
+    const KEEPS: u32 = 1 << 31;
+
+    pub(crate) fn keeps(self) -> bool {
+        self.0 & Self::KEEPS != 0
+    }
+
+    pub(crate) fn buckets(self) -> usize {
+        (self.0 & !Self::KEEPS) as usize
+    }
+
+    pub(crate) fn more(self) -> Self {
+        Self(self.0 + 1)
+    }
+
+    pub(crate) fn less(self) -> Self {
+        Self(self.0 - 1)
+    }
+
+    pub(crate) fn kept(self, keeps: bool) -> Self {
+        Self(self.0 & !Self::KEEPS | u32::from(keeps) * Self::KEEPS)
+    }
+}
+
 /// How many objects there are in a bucket, and how many units they have. Written by who has the lock, and so without an
 /// exchange; read by whoever asks for statistics.
 #[derive(Debug)]
