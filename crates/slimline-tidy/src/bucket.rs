@@ -102,7 +102,7 @@ impl Count {
     }
 
     pub(crate) fn kept(self, keeps: bool) -> Self {
-        Self(self.0 & !Self::KEEPS | u32::from(keeps) * Self::KEEPS)
+        Self((self.0 & !Self::KEEPS) | (u32::from(keeps) * Self::KEEPS))
     }
 }
 
