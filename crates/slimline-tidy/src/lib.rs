@@ -84,14 +84,15 @@
 //! - Objects that are made in the order in which they are used already lie so.
 //! - Objects that fit into the cache all together gain nothing.
 //! - An array of values, where it will do, is better than any allocator.
-//! - A hint that tells nothing gains nothing, and costs: where each object is of another hint by chance, allocating takes two to
-//!   three times as long as by malloc, as it goes to another place each time (docs/tidy.md has the numbers).
+//! - A hint that tells nothing gains nothing, and costs: where each object is of another hint by chance, and all is in a cache,
+//!   allocating takes about twice as long as by malloc (docs/tidy.md has the numbers).
 //! - Objects larger than a bucket have no neighbours: they are the allocator below's.
 //!
 //! # Threads
 //!
 //! Any thread may allocate, and free what another one allocated: what has the same hint lies in the same buckets, whoever makes
-//! it. An arena's lock is held for some nanoseconds.
+//! it. An arena is its first thread's, for which its lock costs next to nothing; once several threads want it, it is all threads',
+//! with a lock that is held for some nanoseconds. A signal's handler must not use a context.
 
 #![warn(missing_debug_implementations)]
 
