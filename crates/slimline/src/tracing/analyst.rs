@@ -7,12 +7,14 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::convert::Infallible;
+use std::ops::Range;
 use std::panic::resume_unwind;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::thread::{self, JoinHandle};
 
+use fastrand::Rng;
 use slimline_analyze::full_trace::{TraceAnalysis, TraceBatch};
 use slimline_trace::stream::decode::{Decoder, Program};
 use slimline_trace::stream::growing::Known;
@@ -25,9 +27,9 @@ const MOST_WAITING: usize = 1;
 /// each is a set of up to 32 chunks and what was not read yet of each chunk that is written; the memory of the largest ones is kept.
 const MOST_BEHIND: usize = 8;
 
-/// Parts that are passed over behind one that others waited for: to look it up takes as long as to pass over some ten, so that it costs a third of
-/// what must be done anyway.
-const PASSED_OVER: u32 = 32;
+/// Parts that are passed over behind one that others waited for: to look one up takes as long as to pass over some ten, so that it costs a third of
+/// what must be done anyway. Not always as many, or what a program does each 33 parts would be seen always or never.
+const PASSED_OVER: Range<u32> = 16..48;
 
 /// What was found by now.
 #[derive(Debug, Default)]
@@ -45,6 +47,7 @@ pub(super) struct Analyzed {
     is_looked_up: bool,
     /// Of those to come so many are not.
     passed_over: u32,
+    gaps: Rng,
 }
 
 /// What was seen of a process.
@@ -79,7 +82,7 @@ impl Analyzed {
         let mut program = std::mem::take(&mut self.program);
         program.learn(known);
         if self.keeps_up && self.is_looked_up && waiting > 0 {
-            self.passed_over = PASSED_OVER;
+            self.passed_over = self.gaps.u32(PASSED_OVER);
         }
         self.is_looked_up = self.passed_over == 0;
         self.passed_over = self.passed_over.saturating_sub(1);
