@@ -33,15 +33,15 @@ enum How {
 }
 
 const CASES: &[Case] = &[
-    ours("int4_two_loops", "loops", &["4"]),
-    ours("search_tree", "a tree", &["300000"]),
-    ours("alloc_maps", "allocating", &["150000"]),
-    ours("zones", "2 threads", &["10"]),
-    Case { is_floating_point: true, ..ours("srad", "floating point", &["20"]) },
-    debian("python3", 0.2),
-    debian("perl", 0.2),
-    debian("xz", 0.1),
-    debian("sqlite3", 0.2),
+    ours("int4_two_loops", "loops", &["8"]),
+    ours("search_tree", "a tree", &["1000000"]),
+    ours("alloc_maps", "allocating", &["400000"]),
+    ours("zones", "2 threads", &["40"]),
+    Case { is_floating_point: true, ..ours("srad", "floating point", &["80"]) },
+    debian("python3", 0.6),
+    debian("perl", 0.6),
+    debian("xz", 0.4),
+    debian("sqlite3", 0.6),
 ];
 
 const fn ours(name: &'static str, what: &'static str, arguments: &'static [&'static str]) -> Case {

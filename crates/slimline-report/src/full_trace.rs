@@ -72,9 +72,9 @@ pub struct Sampled {
     pub accesses: u64,
     /// Of all of these.
     pub of: u64,
-    /// Accesses of instructions of which none was looked up.
+    /// Accesses that filters want of instructions of which none was looked up.
     pub unseen: u64,
-    /// Parts of the run that were looked up: a chunk each, or what all threads wrote between two looks.
+    /// Parts of the run that were looked up: a chunk each, or what a thread wrote of it between two waits for others.
     pub parts: u64,
 }
 

@@ -1,6 +1,7 @@
 //! What becomes of a full trace: analyzed as it comes, or written down.
 
 mod analyst;
+mod gaps;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io;

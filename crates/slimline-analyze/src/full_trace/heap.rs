@@ -166,9 +166,9 @@ impl HeapAccesses {
     }
 
     /// What comes was written at another time, and is looked up or not.
-    pub(super) fn begin_part(&mut self, is_looked_up: bool) {
+    pub(super) fn begin_part(&mut self, is_looked_up: bool, words: u64) {
         if let Some(sampling) = &mut self.sampling {
-            sampling.begin_part(is_looked_up);
+            sampling.begin_part(is_looked_up, words);
         }
     }
 

@@ -190,10 +190,10 @@ impl TraceAnalysis {
         self
     }
 
-    /// Tells that the batches to come, all of which are looked up or none, were written at another time than those before: shares of
+    /// Tells that the batches to come, of so many words, all of which are looked up or none, were written at another time than those before: shares of
     /// samples differ from one such part to the next.
-    pub fn begin_part(&mut self, is_looked_up: bool) {
-        self.heap.begin_part(is_looked_up);
+    pub fn begin_part(&mut self, is_looked_up: bool, words: u64) {
+        self.heap.begin_part(is_looked_up, words);
     }
 
     /// Takes in a batch, after all that it can know of.

@@ -4,7 +4,7 @@
 //! is to keep up with the program. What it accessed in the others is taken to be divided as it was there: an estimate of its own for each
 //! instruction. One that ran in none of these batches has none: nobody knows whose its accesses are.
 //!
-//! Parts are not chosen by chance, but where there was time. So each stands for those that were passed over right before it, too: a
+//! Parts are not chosen by chance alone, but where there was time. So each stands for those that were passed over right before it, too, by their words: a
 //! phase of the run counts by its length, however much of it was looked up.
 //!
 //! How far shares may be off is told by leaving out a part of what was asked (the jackknife, grouped): what was asked at a time, a chunk
@@ -31,7 +31,7 @@ pub struct LookedUp {
     pub accesses: u64,
     /// Of all of these.
     pub of: u64,
-    /// Accesses of instructions of which none was.
+    /// Accesses that the filter wants of instructions of which none was.
     pub unseen: u64,
     /// Parts of the run that were.
     pub parts: u64,
@@ -46,21 +46,23 @@ pub(super) struct Sampling {
     looked_up: Vec<u64>,
     /// Begun.
     parts: u64,
-    /// Parts that the one that was begun last stands for, itself counted.
+    /// For how much the one that was begun last stands, itself counted, by what it is itself.
     weight: u64,
-    /// Parts since then that were passed over, and all of these.
+    /// Words since then that were passed over.
     since: u64,
+    /// Parts that were.
     passed_over: u64,
 }
 
 impl Sampling {
-    /// What comes was written at another time, and is looked up or not.
-    pub(super) fn begin_part(&mut self, is_looked_up: bool) {
+    /// What comes, so many words, was written at another time, and is looked up or not.
+    pub(super) fn begin_part(&mut self, is_looked_up: bool, words: u64) {
         if is_looked_up {
+            let words = words.max(1);
             self.parts += 1;
-            (self.weight, self.since) = (self.since + 1, 0);
+            (self.weight, self.since) = ((self.since + words + words / 2) / words, 0);
         } else {
-            self.since += 1;
+            self.since += words;
             self.passed_over += 1;
         }
     }
@@ -152,7 +154,8 @@ pub(super) fn looked_up(program: &Program, analysis: &TraceAnalysis) -> Option<L
         let count = accesses.count();
         found.of = found.of.saturating_add(count);
         let looked_up = by_site[site.0 as usize];
-        if looked_up == 0 {
+        let (module, known) = program.site(site);
+        if looked_up == 0 && analysis.filter().wants(module, known) {
             found.unseen = found.unseen.saturating_add(count);
         }
         let part = u128::from(count) * u128::from(looked_up) / u128::from(visits.max(1));
@@ -233,7 +236,7 @@ mod tests {
         let mut take = |run: &[(u32, Vec<u64>)], is_looked_up: bool| {
             let (words, visits) = visits_of(&program, run);
             let batch = TraceBatch { tid: 7, sequence, visits: &visits, words: &words, ..TraceBatch::default() };
-            analysis.begin_part(is_looked_up);
+            analysis.begin_part(is_looked_up, words.len() as u64);
             match (is_looked_up, is_by_words) {
                 (true, _) => analysis.update(&program, &batch),
                 (false, false) => analysis.pass_over(&program, &batch),
@@ -274,8 +277,8 @@ mod tests {
         let found = run(&[(false, inside.clone()), (false, inside.clone()), (true, inside), (true, outside)]);
         assert_eq!(
             (found.total.loads, found.heap[0].accesses.loads),
-            (16, 13),
-            "4 of 5: the allocation's part counts, too"
+            (16, 12),
+            "3 of 4: the allocation's part is less than half of one"
         );
     }
 
@@ -286,14 +289,12 @@ mod tests {
         let found = run(&batches);
         assert_eq!((found.heap[0].accesses.loads, found.heap[0].share_error), (24, Some(0.0)));
         assert_eq!(found.variable_errors.into_iter().collect::<Vec<_>>(), [(String::new(), 0.0)]);
-        // Half of the parts are all inside, half are all outside. The first one counts twice: it stands for the allocation's, too.
+        // Half of the parts are all inside, half are all outside.
         let one_way = |batch| (true, vec![(1, if batch % 2 == 0 { 0x1000 } else { 0x2000 }); 700]);
         let found = run(&(0..8).map(one_way).collect::<Vec<_>>());
         let without: [f64; GROUPS] = std::array::from_fn(|left_out| {
-            let counts = |batch: &usize| if *batch == 0 { 2.0 } else { 1.0 };
             let others = || (0..8).filter(|batch| *batch != left_out);
-            let inside: f64 = others().filter(|batch| batch % 2 == 0).map(|batch| counts(&batch)).sum();
-            inside / others().map(|batch| counts(&batch)).sum::<f64>()
+            others().filter(|batch| batch % 2 == 0).count() as f64 / others().count() as f64
         });
         let error = found.heap[0].share_error.unwrap();
         assert!((error - half_width(&without)).abs() < 1e-3, "{error}");

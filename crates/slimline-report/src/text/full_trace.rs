@@ -74,7 +74,7 @@ pub(crate) fn remarks(report: &TraceReport) -> Vec<String> {
         remarks.push(format!("{share} of them to blocks of the heap whose allocation was traced"));
     }
     if let Some(looked_up) = &report.looked_up {
-        remarks.extend(sampled(looked_up, report.left_out.is_some()));
+        remarks.extend(sampled(looked_up, (report.left_out.is_some(), total.accesses)));
     }
     let waited_ns: u64 = report.processes.iter().map(|process| process.waited_ns).sum();
     if waited_ns > 0 {
@@ -128,8 +128,11 @@ fn unasked(out: &mut impl Write, functions: &[UnaskedFunction]) -> fmt::Result {
     }
 }
 
-/// Says what is an estimate.
-fn sampled(looked_up: &Sampled, is_filtered: bool) -> Vec<String> {
+/// With fewer nobody knows how much parts differ.
+const PARTS_OF_INTERVALS: u64 = 8;
+
+/// Says what is an estimate, of so many accesses that are told of.
+fn sampled(looked_up: &Sampled, (is_filtered, accesses): (bool, u64)) -> Vec<String> {
     let part = percent(share(looked_up.accesses, looked_up.of));
     let mut lines = vec![
         format!(
@@ -138,12 +141,13 @@ fn sampled(looked_up: &Sampled, is_filtered: bool) -> Vec<String> {
         ),
         "Which blocks and static variables they are to, and fields that follow from blocks, is estimated".to_owned(),
         format!(
-            "(± of shares: 95 %); counts by function, line and instruction are exact{}",
+            "(± of shares: 95 %{}); counts by function, line and instruction are exact{}",
+            if looked_up.parts < PARTS_OF_INTERVALS { ", ? as fewer than eight parts tell of none" } else { "" },
             if is_filtered { ", but for --variable" } else { "" }
         ),
     ];
     if looked_up.unseen > 0 {
-        let unseen = percent(share(looked_up.unseen, looked_up.of));
+        let unseen = percent(share(looked_up.unseen, accesses));
         lines.push(format!(
             "{unseen} are by instructions of which none was looked up: whether to the heap is not known"
         ));

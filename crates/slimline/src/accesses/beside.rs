@@ -1,7 +1,6 @@
 //! Who takes accesses in, on a thread of its own: to make them of what was written takes about as long as what is done with them.
 //!
-//! What it is told are copies, in their order, some thousand accesses at a time. Who makes them waits where too many wait for it. The thread
-//! begins with the first of them: where a program runs, the signals that are for that are held by then, for this thread as well.
+//! What it is told are copies, in their order, some thousand accesses at a time. Who makes them waits where too many wait for it.
 
 use std::num::NonZero;
 use std::panic::resume_unwind;
@@ -26,11 +25,13 @@ pub(super) fn beside<R>(consumer: &mut (dyn Consumer + Send), read: impl FnOnce(
         return read(consumer);
     }
     let shared = Mutex::new(consumer);
-    thread::scope(|scope| {
-        let mut handing = Handing::Idle { scope, shared: &shared };
-        let read = read(&mut handing);
-        handing.finish();
-        read
+    thread::scope(|scope| match Working::begin(scope, &shared) {
+        Some(mut working) => {
+            let read = read(&mut working);
+            working.finish();
+            read
+        }
+        None => read(&mut *locked(&shared)),
     })
 }
 
@@ -42,21 +43,13 @@ enum Told {
 }
 
 /// Hands on what it is told.
-enum Handing<'scope, 'env, 'c> {
-    /// Nothing yet.
-    Idle { scope: &'scope Scope<'scope, 'env>, shared: &'scope Shared<'c> },
-    /// To another thread.
-    Working(Working<'scope>),
-    /// There can be no other one.
-    Here(MutexGuard<'scope, &'c mut (dyn Consumer + Send)>),
-}
-
 struct Working<'scope> {
     told: SyncSender<Told>,
     batch: Vec<Access>,
     /// Batches that were taken in, for their memory.
     spare: Receiver<Vec<Access>>,
-    thread: ScopedJoinHandle<'scope, ()>,
+    /// None once it was joined.
+    thread: Option<ScopedJoinHandle<'scope, ()>>,
 }
 
 impl<'scope> Working<'scope> {
@@ -64,16 +57,7 @@ impl<'scope> Working<'scope> {
         let (told, all) = sync_channel(MOST_WAITING);
         let (done, spare) = channel();
         let thread = Builder::new().name("accesses".to_owned()).spawn_scoped(scope, move || take(shared, &all, &done));
-        Some(Self { told, batch: Vec::with_capacity(BATCH), spare, thread: thread.ok()? })
-    }
-
-    fn take(&mut self, accesses: &[Access]) {
-        for accesses in accesses.chunks(BATCH) {
-            if self.batch.len() + accesses.len() > BATCH {
-                self.flush();
-            }
-            self.batch.extend_from_slice(accesses);
-        }
+        Some(Self { told, batch: Vec::with_capacity(BATCH), spare, thread: Some(thread.ok()?) })
     }
 
     fn flush(&mut self) {
@@ -84,61 +68,47 @@ impl<'scope> Working<'scope> {
         }
     }
 
-    /// Where the other one panicked nobody takes anything any more: that comes out at the end.
-    fn tell(&self, told: Told) {
-        let _ = self.told.send(told);
-    }
-}
-
-impl Handing<'_, '_, '_> {
-    fn finish(mut self) {
-        if let Self::Working(working) = &mut self {
-            working.flush();
-        }
-        if let Self::Working(Working { told, thread, .. }) = self {
-            drop(told);
+    fn tell(&mut self, told: Told) {
+        if self.told.send(told).is_err()
+            && let Some(thread) = self.thread.take()
+        {
+            // It takes nothing any more only where it panicked.
             thread.join().unwrap_or_else(|panic| resume_unwind(panic));
         }
     }
 
-    fn begun(&mut self) -> &mut Self {
-        if let Self::Idle { scope, shared } = *self {
-            *self = Working::begin(scope, shared).map_or_else(|| Self::Here(locked(shared)), Self::Working);
+    /// All was told: waits until it is taken in.
+    fn finish(mut self) {
+        self.flush();
+        let Self { told, thread, .. } = self;
+        drop(told);
+        if let Some(thread) = thread {
+            thread.join().unwrap_or_else(|panic| resume_unwind(panic));
         }
-        self
     }
 }
 
-impl Consumer for Handing<'_, '_, '_> {
+impl Consumer for Working<'_> {
     fn take(&mut self, accesses: &[Access]) {
-        match self.begun() {
-            Self::Working(working) => working.take(accesses),
-            Self::Here(consumer) => consumer.take(accesses),
-            Self::Idle { .. } => unreachable!("it has begun"),
+        for accesses in accesses.chunks(BATCH) {
+            if self.batch.len() + accesses.len() > BATCH {
+                self.flush();
+            }
+            self.batch.extend_from_slice(accesses);
         }
     }
 
     fn skip(&mut self, accesses: &[Access]) {
-        match self.begun() {
-            Self::Working(working) => {
-                working.flush();
-                working.tell(Told::Skipped(accesses.to_vec()));
-            }
-            Self::Here(consumer) => consumer.skip(accesses),
-            Self::Idle { .. } => unreachable!("it has begun"),
+        self.flush();
+        for accesses in accesses.chunks(BATCH) {
+            self.tell(Told::Skipped(accesses.to_vec()));
         }
     }
 
     fn locate(&mut self, located: &Located<'_>) {
-        match self.begun() {
-            Self::Working(working) => {
-                working.flush();
-                let Located { nodes, pages, thread } = *located;
-                working.tell(Told::Located { nodes: nodes.to_vec(), pages: pages.to_vec(), thread });
-            }
-            Self::Here(consumer) => consumer.locate(located),
-            Self::Idle { .. } => unreachable!("it has begun"),
-        }
+        self.flush();
+        let Located { nodes, pages, thread } = *located;
+        self.tell(Told::Located { nodes: nodes.to_vec(), pages: pages.to_vec(), thread });
     }
 }
 

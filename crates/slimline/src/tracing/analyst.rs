@@ -7,29 +7,25 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::convert::Infallible;
-use std::ops::Range;
 use std::panic::resume_unwind;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::thread::{self, JoinHandle};
 
-use fastrand::Rng;
 use slimline_analyze::full_trace::{TraceAnalysis, TraceBatch};
 use slimline_trace::stream::decode::{Decoder, Program};
 use slimline_trace::stream::growing::Known;
 use slimline_trace::stream::is_a_thread_s;
 use slimline_trace::stream::order::{Piece, Pieces, StreamKey, in_order};
 
+use super::gaps::Gaps;
+
 /// Pieces, or sets of pieces to be put in order, that may wait: a set has all chunks that a process had.
 const MOST_WAITING: usize = 1;
 /// The same where the analysis is to keep up: as many as are written while one is looked up. Of a process with several threads
 /// each is a set of up to 32 chunks and what was not read yet of each chunk that is written; the memory of the largest ones is kept.
 const MOST_BEHIND: usize = 8;
-
-/// Parts that are passed over behind one that others waited for: to look one up takes as long as to pass over some ten, so that it costs a third of
-/// what must be done anyway. Not always as many, or what a program does each 33 parts would be seen always or never.
-const PASSED_OVER: Range<u32> = 16..48;
 
 /// What was found by now.
 #[derive(Debug, Default)]
@@ -39,15 +35,12 @@ pub(super) struct Analyzed {
     pub(super) analysis: TraceAnalysis,
     /// By the process's number.
     pub(super) seen: BTreeMap<u32, Seen>,
-    /// Where others wait for what is looked up, the next ones are not.
-    keeps_up: bool,
+    /// Not looked up is what others wait behind, if it is to keep up.
+    gaps: Gaps,
+    /// How much waits behind what is taken now.
+    waiting: usize,
     /// Of what is handed on as words.
     pub(super) decoder: Decoder,
-    /// What is taken now is.
-    is_looked_up: bool,
-    /// Of those to come so many are not.
-    passed_over: u32,
-    gaps: Rng,
 }
 
 /// What was seen of a process.
@@ -62,10 +55,17 @@ impl Analyzed {
         let first = batch.visits.first().map_or(0, |first| first.at as usize - 1);
         let words = program.records_end(batch.visits).saturating_sub(first);
         self.see((batch.process, batch.stream), batch.tid, words as u64);
-        match self.is_looked_up {
+        match self.looks_up(words) {
             true => self.analysis.update(program, batch),
             false => self.analysis.pass_over(program, batch),
         }
+    }
+
+    /// Whether to look up a part of so many words.
+    fn looks_up(&mut self, words: usize) -> bool {
+        let is_looked_up = self.gaps.looks_up(words as u64, self.waiting);
+        self.analysis.begin_part(is_looked_up, words as u64);
+        is_looked_up
     }
 
     /// So many words were of a stream.
@@ -81,20 +81,16 @@ impl Analyzed {
     fn take(&mut self, known: &Known, work: Work, waiting: usize, spare: &mut Vec<Piece>) {
         let mut program = std::mem::take(&mut self.program);
         program.learn(known);
-        if self.keeps_up && self.is_looked_up && waiting > 0 {
-            self.passed_over = self.gaps.u32(PASSED_OVER);
-        }
-        self.is_looked_up = self.passed_over == 0;
-        self.passed_over = self.passed_over.saturating_sub(1);
-        self.analysis.begin_part(self.is_looked_up);
+        self.waiting = waiting;
         match work {
             Work::Piece(stream, piece) => {
                 self.update(&program, &TraceBatch::of(stream, &piece, 0..piece.visits.len()));
                 spare.push(piece);
             }
             Work::Words((process, stream), (mut piece, is_open)) => {
+                let is_looked_up = self.looks_up(piece.words.len());
                 let Self { analysis, decoder, .. } = self;
-                let words = if self.is_looked_up {
+                let words = if is_looked_up {
                     piece.is_plain = decoder.decode(&program, &piece.words, is_open, &mut piece.visits);
                     analysis.update(&program, &TraceBatch::of((process, stream), &piece, 0..piece.visits.len()));
                     program.records_end(&piece.visits)
@@ -180,7 +176,7 @@ impl Analyst {
 
     /// One that keeps up with the program.
     pub(super) fn keeping_up(analysis: TraceAnalysis) -> Self {
-        let analyzed = Analyzed { analysis: analysis.sampled(), keeps_up: true, ..Analyzed::default() };
+        let analyzed = Analyzed { analysis: analysis.sampled(), gaps: Gaps::keeping_up(), ..Analyzed::default() };
         Self::Idle(Box::new(analyzed), Vec::new())
     }
 
@@ -196,7 +192,7 @@ impl Analyst {
     /// Whether it wants chunks as words, to decode no more than it asks for.
     pub(super) fn takes_words(&self) -> bool {
         match self {
-            Self::Idle(analyzed, _) => analyzed.keeps_up,
+            Self::Idle(analyzed, _) => analyzed.gaps.keeps_up(),
             Self::Working { takes_words, .. } => *takes_words,
         }
     }
@@ -239,7 +235,7 @@ impl Analyst {
 
 /// Begins a thread; what was found by then comes back where there can be none.
 fn begin(analyzed: Box<Analyzed>) -> Result<Analyst, Box<Analyzed>> {
-    let takes_words = analyzed.keeps_up;
+    let takes_words = analyzed.gaps.keeps_up();
     let (work, works) = sync_channel(if takes_words { MOST_BEHIND } else { MOST_WAITING });
     let waiting = Arc::new(AtomicUsize::new(0));
     let behind = Arc::clone(&waiting);
