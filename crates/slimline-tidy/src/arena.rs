@@ -9,24 +9,26 @@
 //! An object that does not fit into the current bucket goes into the first roomy one that has room for it, else into a new
 //! one; that is the current one then. A bucket whose last object is freed goes back to the slabs, for any arena.
 //!
-//! Who frees an object and finds the arena locked does not wait: the object is put on a stack, and whoever has the lock next
-//! frees it.
+//! Who frees an object and finds the arena locked, or being taken away from its thread, does not wait: the object is put on a
+//! stack, and whoever has the lock next frees it. Only who takes an arena away waits, until its thread has left it.
 #![allow(unsafe_code)] // buckets are raw memory, which the lock guards
+
+mod upkeep;
 
 use std::alloc::GlobalAlloc;
 use std::cell::UnsafeCell;
 use std::ptr::{NonNull, null_mut};
-use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering, fence};
 
 use crate::below::Below;
-use crate::biased::{self, Biased};
+use crate::biased::{self, Biased, Taken};
 use crate::bucket::{Bucket, Count, Gap, Place, Shape, ring};
 use crate::corruption;
 use crate::page_map::PageMap;
 use crate::slab::Slabs;
 use crate::table::{PART, Table};
 
-/// Arenas that two threads wanted of each other by turns before it is taken for what all do.
+/// Arenas of a part that several threads want by turns before it is taken for what all do: each of them costs a membarrier more.
 const WANTED_AGAIN: usize = 16;
 
 /// Roomy buckets that are tried before a new one is taken.
@@ -46,8 +48,6 @@ pub(crate) struct Supply<A> {
     pub(crate) below: Below<A>,
     /// Arenas that may keep a bucket without objects.
     pub(crate) keepers: AtomicUsize,
-    /// How often an arena was taken away from its thread a second time.
-    pub(crate) wanted_again: AtomicUsize,
 }
 
 /// All zero bytes are one without buckets. A cache line each.
@@ -68,15 +68,23 @@ unsafe impl Sync for Arena {}
 // SAFETY: nothing in it is of one thread.
 unsafe impl Send for Arena {}
 
-/// What the lock guards.
+/// What the lock guards. What is atomic is written by who has the lock, and so without an exchange, and read by whoever asks for
+/// statistics: no reference to all of it is made.
 #[derive(Debug)]
 struct Chain {
-    current: *mut Bucket,
+    current: AtomicPtr<Bucket>,
     /// Of the current bucket, here so that an object's address is known before anything of the bucket's header is.
     data: *mut u8,
     gap: Gap,
     roomy: *mut Bucket,
     count: Count,
+}
+
+impl Chain {
+    #[inline(always)]
+    fn current(&self) -> *mut Bucket {
+        self.current.load(Ordering::Relaxed)
+    }
 }
 
 /// An arena whose lock is held, or the context's own. By value, so that nothing of it has to be in memory.
@@ -108,6 +116,12 @@ impl Arena {
         let _held = self.lock.lock();
         // SAFETY: the lock is held until the end.
         unsafe { self.locked_and_freed(supply).take(self, units, align) }
+    }
+
+    /// Whether it is this thread's.
+    #[cfg(test)]
+    pub(crate) fn is_own(&self) -> bool {
+        self.lock.own().is_some()
     }
 
     /// Frees an object.
@@ -154,10 +168,12 @@ impl Arena {
 
     #[cold]
     fn take_away_from<A: GlobalAlloc>(&self, owner: biased::Owner, supply: &Supply<A>) {
-        let again = self.lock.was_taken_away();
-        let wanted = supply.wanted_again.fetch_add(usize::from(again), Ordering::Relaxed) >= WANTED_AGAIN;
-        if wanted || !again {
-            biased::take_away(owner, supply.arenas.beside(self).iter().map(|arena| &arena.lock), wanted);
+        let beside = supply.arenas.beside(self);
+        let wanted = beside.iter().filter(|arena| arena.lock.is_wanted_by_several()).take(WANTED_AGAIN).count();
+        let which = if wanted == WANTED_AGAIN { Taken::ForAll } else { Taken::Fresh };
+        // What was taken away once is taken alone the second time, as all are that are locked.
+        if which == Taken::ForAll || !self.lock.was_taken_away() {
+            biased::take_away(owner, beside.iter().map(|arena| &arena.lock), which);
         }
     }
 
@@ -179,7 +195,9 @@ impl Arena {
                 Err(other) => first = other,
             }
         }
-        // Who had the lock may have looked before the object was there.
+        // Who had the lock may have looked before the object was there. If somebody has it now, who has it next looks: that one
+        // gets it in a way that all do, or by borrowing it.
+        fence(Ordering::SeqCst);
         if let Some(_held) = self.lock.try_lock() {
             // SAFETY: the lock is held.
             unsafe { self.locked_and_freed(supply) };
@@ -228,7 +246,7 @@ impl Arena {
         // SAFETY: the lock is held; the rest is as the caller promises.
         let resized = unsafe {
             let chain = self.chain.get();
-            let gap = ((*chain).current == bucket.as_ptr()).then_some(&mut (*chain).gap);
+            let gap = ((*chain).current() == bucket.as_ptr()).then_some(&mut (*chain).gap);
             supply.shape.resize(bucket, gap, object.addr().get(), to)
         };
         resized.unwrap_or_else(|| corruption("realloc of what is no object"))
@@ -250,39 +268,6 @@ impl Arena {
         let units = unsafe { supply.shape.units_of(bucket, object.addr().get()) };
         units.unwrap_or_else(|| corruption("size of what is no object"))
     }
-
-    /// How many buckets it has, and whether there is an object in one.
-    pub(crate) fn contents<A: GlobalAlloc>(&self, supply: &Supply<A>) -> (usize, bool) {
-        let _held = self.lock.lock();
-        // SAFETY: the lock is held until the end; the arena owns its current bucket, which alone may be without objects.
-        unsafe {
-            let chain = self.locked_and_freed(supply).chain.as_ptr();
-            let (buckets, current) = ((*chain).count.buckets(), (*chain).current);
-            let empty = !current.is_null() && (*current).filled.is_empty();
-            (buckets, buckets > usize::from(empty))
-        }
-    }
-
-    /// Gives back a bucket without objects, if one is kept.
-    pub(crate) fn trim<A: GlobalAlloc>(&self, supply: &Supply<A>) {
-        let _held = self.lock.lock();
-        // SAFETY: the lock is held until the end, and the arena owns its current bucket.
-        unsafe {
-            let locked = self.locked_and_freed(supply);
-            let chain = locked.chain.as_ptr();
-            if (*chain).count.keeps() {
-                (*chain).count = (*chain).count.kept(false);
-                supply.keepers.fetch_sub(1, Ordering::Relaxed);
-            }
-            let Some(current) = NonNull::new((*chain).current) else { return };
-            if (*current.as_ptr()).filled.is_empty() {
-                (*chain).current = null_mut();
-                locked.disown(current);
-            } else {
-                (*current.as_ptr()).room.place = Place::Current;
-            }
-        }
-    }
 }
 
 /// In all of them the lock is held, which is what a caller promises; buckets that they are given are the arena's.
@@ -295,7 +280,7 @@ impl<A: GlobalAlloc> Locked<'_, A> {
         // SAFETY: as the caller promises.
         unsafe {
             let chain = self.chain.as_ptr();
-            if let Some(current) = NonNull::new((*chain).current)
+            if let Some(current) = NonNull::new((*chain).current())
                 && let Some(object) = self.supply.shape.take(current, (*chain).data, &mut (*chain).gap, units, align)
             {
                 return Some(object);
@@ -316,12 +301,12 @@ impl<A: GlobalAlloc> Locked<'_, A> {
         unsafe {
             let chain = self.chain.as_ptr();
             let in_current =
-                NonNull::new((*chain).current).and_then(|current| shape.gap(current, (*chain).gap, units, align));
+                NonNull::new((*chain).current()).and_then(|current| shape.gap(current, (*chain).gap, units, align));
             (*chain).gap = match in_current {
                 Some(gap) => gap,
                 None => self.change_current(arena, units, align)?,
             };
-            shape.take(NonNull::new((*chain).current)?, (*chain).data, &mut (*chain).gap, units, align)
+            shape.take(NonNull::new((*chain).current())?, (*chain).data, &mut (*chain).gap, units, align)
         }
     }
 
@@ -348,7 +333,7 @@ impl<A: GlobalAlloc> Locked<'_, A> {
                 }
             }
             let bucket = self.supply.slabs.take(arena, &self.supply.map, &self.supply.below)?;
-            (*chain).count = (*chain).count.more();
+            (*chain).count.more();
             self.make_current(bucket);
             // Behind its color, or from its beginning.
             let whole = self.supply.shape.whole(bucket);
@@ -367,7 +352,8 @@ impl<A: GlobalAlloc> Locked<'_, A> {
         // SAFETY: as the caller promises; the arena owns both.
         unsafe {
             let chain = self.chain.as_ptr();
-            let before = std::mem::replace(&mut (*chain).current, bucket.as_ptr());
+            let before = (*chain).current();
+            (*chain).current.store(bucket.as_ptr(), Ordering::Relaxed);
             (*chain).data = (*bucket.as_ptr()).data;
             (*bucket.as_ptr()).room.place = if (*chain).count.keeps() { Place::Kept } else { Place::Current };
             let Some(before) = NonNull::new(before) else { return };
@@ -439,7 +425,7 @@ impl<A: GlobalAlloc> Locked<'_, A> {
                 (*bucket.as_ptr()).room.place = Place::Kept;
                 return;
             } else {
-                (*chain).current = null_mut();
+                (*chain).current.store(null_mut(), Ordering::Relaxed);
             }
             self.disown(bucket);
         }
@@ -457,8 +443,7 @@ impl<A: GlobalAlloc> Locked<'_, A> {
             keepers.fetch_add(1, Ordering::Relaxed);
             // SAFETY: as the caller promises.
             unsafe {
-                let count = &mut (*self.chain.as_ptr()).count;
-                *count = count.kept(true);
+                (*self.chain.as_ptr()).count.keep(true);
             }
         }
         may
@@ -470,8 +455,7 @@ impl<A: GlobalAlloc> Locked<'_, A> {
     unsafe fn disown(self, bucket: NonNull<Bucket>) {
         // SAFETY: as the caller promises.
         unsafe {
-            let count = &mut (*self.chain.as_ptr()).count;
-            *count = count.less();
+            (*self.chain.as_ptr()).count.less();
             self.supply.slabs.give(bucket, &self.supply.map, &self.supply.below);
         }
     }

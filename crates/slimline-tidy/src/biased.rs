@@ -6,20 +6,22 @@
 //!                                                                               ──► all threads', from then on
 //! ```
 //!
-//! The owner says in its own slot which lock it is in, and looks whether the lock still is its own: a store and two loads, no
+//! The owner says in its own slot which lock it is in, and looks whether the lock still is its own: a store and three loads, no
 //! exchange. Who takes the lock away changes the owner, lets [`fence::heavy`] pass, and waits until the former owner's slot
-//! no longer has this lock. What is all threads' is a lock of one word that waits by spinning.
+//! no longer has this lock. What is all threads' is a lock of one word that waits by spinning. Who only looks after what a lock
+//! guards borrows it: it is taken away likewise, and its owner's again then.
 
 use std::cell::Cell;
 use std::hint::spin_loop;
 use std::ptr::null_mut;
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{self, AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 use std::thread::yield_now;
 
 use crate::fence;
 use crate::lock::ROUNDS;
 
-/// Threads that may be owners at a time. Others take what is all threads'.
+/// Threads that may be owners at a time, but for a few slots. Others take what is all threads'. More than most programs have
+/// threads, and 64 KiB of zero bytes of which the kernel makes what is used.
 const SLOTS: usize = 1024;
 
 /// Slots that are no thread's: they are what an owner can be besides a thread.
@@ -126,7 +128,8 @@ impl Biased {
         self.own().unwrap_or_else(|| self.lock_others(true).unwrap_or_else(|| unreachable!()))
     }
 
-    /// `None`: another thread has it, and it is all threads'.
+    /// `None`: it is all threads', and another one has it; or it is being taken away or borrowed. Whoever has it next did not get
+    /// it by [`own`](Self::own), unless it was borrowed.
     #[inline(always)]
     pub(crate) fn try_lock(&self) -> Option<Held<'_>> {
         self.own().or_else(|| self.lock_others(false))
@@ -137,17 +140,21 @@ impl Biased {
         std::ptr::from_ref(self).addr()
     }
 
-    /// Where it is this thread's own; nobody's [`try_lock`](Self::try_lock) fails then.
+    /// Where it is this thread's own. `None` says nothing of whether it is free.
     #[inline(always)]
     pub(crate) fn own(&self) -> Option<Held<'_>> {
         let mine = MINE.get();
-        debug_assert!(number(mine) <= WITHIN || mine.inside.load(Ordering::Relaxed) == 0, "a lock within a lock");
+        // Before anything is written: threads without a slot have one for all of them, which is nobody's owner.
+        if !std::ptr::eq(self.owner.load(Ordering::Relaxed), mine) {
+            return None;
+        }
+        debug_assert!(mine.inside.load(Ordering::Relaxed) == 0, "a lock within a lock");
         // Releases, as leaving does: who takes the lock before away may see this, and not that it was left.
         mine.inside.store(self.address(), Ordering::Release);
         let held = Held(&mine.inside);
         fence::light();
-        // Acquires what the owner before did, if there was one. Else `held` is dropped, and was nothing: of slots that are no
-        // thread's nobody reads what they are in.
+        // It may have been taken away until the slot told of it: then `held` is dropped, and was nothing. Acquires what the owner
+        // before did, and who borrowed it.
         std::ptr::eq(self.owner.load(Ordering::Acquire), mine).then_some(held)
     }
 
@@ -168,7 +175,8 @@ impl Biased {
         let may_own = number(mine) > WITHIN;
         let all = (&raw const TABLE[ALL]).cast_mut();
         let next = if may_own { std::ptr::from_ref(mine).cast_mut() } else { all };
-        for round in 1_u32.. {
+        let mut round = 0;
+        loop {
             let owner = self.owner.load(Ordering::Acquire);
             if is(owner, ALL) {
                 if self.shared.load(Ordering::Relaxed) == 0
@@ -181,27 +189,68 @@ impl Biased {
                 }
             } else if owner.is_null() {
                 let _ = self.owner.compare_exchange(null_mut(), next, Ordering::AcqRel, Ordering::Relaxed);
+                // Whose `try_lock` failed before has this one see what it wrote before.
+                atomic::fence(Ordering::SeqCst);
                 continue;
             } else if may_own && std::ptr::eq(owner, mine) {
                 if let Some(held) = self.own() {
                     return Some(held);
                 }
             } else if !is(owner, BETWEEN) {
-                take_away(Owner(owner), std::iter::once(self), false);
+                take_away(Owner(owner), std::iter::once(self), Taken::One);
                 continue;
+            } else if !waits {
+                return None;
             }
-            if round.is_multiple_of(ROUNDS) {
-                yield_now();
-            } else {
-                spin_loop();
-            }
+            wait(&mut round);
         }
-        None
     }
 
     /// Whether it once was taken away from its owner.
     pub(crate) fn was_taken_away(&self) -> bool {
         self.taken_away.load(Ordering::Relaxed)
+    }
+
+    /// Whether several threads wanted it, by turns, and it is all threads' now.
+    pub(crate) fn is_wanted_by_several(&self) -> bool {
+        is(self.owner.load(Ordering::Relaxed), ALL) && self.was_taken_away()
+    }
+
+    /// Locks it, and leaves it to whom it is.
+    pub(crate) fn borrow(&self) -> Borrowed<'_> {
+        let mut round: u32 = 0;
+        loop {
+            if let Some(held) = self.own() {
+                return Borrowed { lock: self, by: By::Lock(held) };
+            }
+            let owner = self.owner.load(Ordering::Acquire);
+            if is(owner, ALL) {
+                if self.shared.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed).is_ok() {
+                    return Borrowed { lock: self, by: By::Lock(Held(&self.shared)) };
+                }
+            } else if !is(owner, BETWEEN) && self.begin_to_take(owner) {
+                if !owner.is_null() {
+                    fence::heavy();
+                    self.wait_until_left(owner);
+                }
+                return Borrowed { lock: self, by: By::Taking(owner) };
+            }
+            wait(&mut round);
+        }
+    }
+
+    fn begin_to_take(&self, owner: *mut Slot) -> bool {
+        let between = (&raw const TABLE[BETWEEN]).cast_mut();
+        self.owner.load(Ordering::Relaxed) == owner
+            && self.owner.compare_exchange(owner, between, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+    }
+
+    /// After the fence.
+    fn wait_until_left(&self, owner: *mut Slot) {
+        let mut round = 0;
+        while TABLE[number(owner)].inside.load(Ordering::Acquire) == self.address() {
+            wait(&mut round);
+        }
     }
 
     /// Another thread that it has to be taken away from.
@@ -222,15 +271,22 @@ pub(crate) struct Owner(*mut Slot);
 /// Locks whose owner is known that are taken away at once.
 pub(crate) const TOGETHER: usize = 256;
 
-/// Of so many locks those that are an owner's are taken away: nobody's then, or all threads' where that is said or they were
-/// taken away before.
-pub(crate) fn take_away<'l>(Owner(owner): Owner, locks: impl Iterator<Item = &'l Biased> + Clone, for_all: bool) {
-    let between = (&raw const TABLE[BETWEEN]).cast_mut();
+/// What is taken away, and whose it is then.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Taken {
+    /// A lock that is wanted: nobody's, the second time all threads'.
+    One,
+    /// Those beside it that nobody ever took away, and nobody's. Others were wanted elsewhere once, and not by who comes now.
+    Fresh,
+    /// All, and all threads'.
+    ForAll,
+}
+
+/// Of so many locks those that are an owner's are taken away.
+pub(crate) fn take_away<'l>(Owner(owner): Owner, locks: impl Iterator<Item = &'l Biased> + Clone, which: Taken) {
     let mut taken = [0_u64; TOGETHER / 64];
     for (number, lock) in locks.clone().take(TOGETHER).enumerate() {
-        if lock.owner.load(Ordering::Relaxed) == owner
-            && lock.owner.compare_exchange(owner, between, Ordering::AcqRel, Ordering::Relaxed).is_ok()
-        {
+        if (which != Taken::Fresh || !lock.was_taken_away()) && lock.begin_to_take(owner) {
             taken[number / 64] |= 1 << (number % 64);
         }
     }
@@ -242,14 +298,50 @@ pub(crate) fn take_away<'l>(Owner(owner): Owner, locks: impl Iterator<Item = &'l
         if taken[number / 64] >> (number % 64) & 1 == 0 {
             continue;
         }
-        let mut round: u32 = 0;
-        while TABLE[self::number(owner)].inside.load(Ordering::Acquire) == lock.address() {
-            round += 1;
-            if round.is_multiple_of(ROUNDS) { yield_now() } else { spin_loop() }
-        }
+        lock.wait_until_left(owner);
         let before = lock.taken_away.swap(true, Ordering::Relaxed);
-        let next = if before || for_all { (&raw const TABLE[ALL]).cast_mut() } else { null_mut() };
+        let for_all = which == Taken::ForAll || (which == Taken::One && before);
+        let next = if for_all { (&raw const TABLE[ALL]).cast_mut() } else { null_mut() };
         lock.owner.store(next, Ordering::Release);
+    }
+}
+
+/// Before the next look. The processor is given to others now and then: who is waited for may have been interrupted.
+fn wait(round: &mut u32) {
+    *round = round.wrapping_add(1);
+    if round.is_multiple_of(ROUNDS) { yield_now() } else { spin_loop() }
+}
+
+/// A lock that is held, and whose it was when it is dropped.
+#[derive(Debug)]
+pub(crate) struct Borrowed<'l> {
+    lock: &'l Biased,
+    by: By<'l>,
+}
+
+#[derive(Debug)]
+enum By<'l> {
+    /// As any that has it, whose lock it is.
+    Lock(#[allow(dead_code, reason = "dropped")] Held<'l>),
+    /// From this owner, or nobody.
+    Taking(*mut Slot),
+}
+
+impl Borrowed<'_> {
+    /// Others' [`try_lock`](Biased::try_lock) may have failed though it is to be its owner's again, who does not look at what they
+    /// left. Once it is dropped who borrowed it has to look.
+    pub(crate) fn is_from_owner(&self) -> bool {
+        matches!(self.by, By::Taking(_))
+    }
+}
+
+impl Drop for Borrowed<'_> {
+    fn drop(&mut self) {
+        // The slot may have become another thread's: so has what its thread owned.
+        if let By::Taking(owner) = self.by {
+            self.lock.owner.store(owner, Ordering::Release);
+            atomic::fence(Ordering::SeqCst);
+        }
     }
 }
 
@@ -290,6 +382,96 @@ mod tests {
             both.wait();
             other.join().unwrap();
         });
+    }
+
+    fn owner(lock: &Biased) -> *const Slot {
+        lock.owner.load(Ordering::Relaxed)
+    }
+
+    #[test]
+    fn what_is_borrowed_is_its_owners_again() {
+        let [nobodys, others, all] = std::array::from_fn(|_| Biased::default());
+        all.owner.store((&raw const TABLE[ALL]).cast_mut(), Ordering::Relaxed);
+        let both = Barrier::new(2);
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                drop(others.lock());
+                both.wait();
+                both.wait();
+                drop(others.lock());
+                assert!(std::ptr::eq(owner(&others), MINE.get()) || is(owner(&others), ALL));
+            });
+            both.wait();
+            for lock in [&nobodys, &others, &all] {
+                let before = owner(lock);
+                let borrowed = lock.borrow();
+                assert_eq!(borrowed.is_from_owner(), is(owner(lock), BETWEEN));
+                // Who frees does not wait.
+                assert!(lock.try_lock().is_none());
+                drop(borrowed);
+                assert_eq!((owner(lock), lock.was_taken_away()), (before, false));
+            }
+            both.wait();
+        });
+        drop(others.lock());
+        let borrowed = others.borrow();
+        assert!(!borrowed.is_from_owner());
+    }
+
+    #[test]
+    fn more_threads_than_slots_one_after_the_other() {
+        let lock = Biased::default();
+        for _ in 0..if cfg!(miri) { 3 } else { SLOTS + 100 } {
+            thread::scope(|scope| {
+                scope.spawn(|| {
+                    let fresh = Biased::default();
+                    drop(fresh.lock());
+                    assert_eq!(std::ptr::eq(owner(&fresh), MINE.get()), fence::is_there());
+                    drop(lock.lock());
+                });
+            });
+        }
+        assert!(is(owner(&lock), ALL));
+    }
+
+    /// Those without a slot have one that they never write.
+    #[test]
+    fn a_thread_without_a_slot() {
+        MINE.set(&TABLE[WITHIN]);
+        let [fresh, all] = [Biased::default(), Biased::default()];
+        let held = fresh.lock();
+        assert!(is_shared(&held) && is(owner(&fresh), ALL));
+        assert!(all.own().is_none());
+        assert!([STRANGER, WITHIN].iter().all(|slot| TABLE[*slot].inside.load(Ordering::Relaxed) == 0));
+    }
+
+    /// Threads' destructors may free when the slot has been given back.
+    #[test]
+    fn after_the_slot_was_given_back() {
+        struct Late;
+        impl Drop for Late {
+            fn drop(&mut self) {
+                assert!(is(MINE.get(), STRANGER));
+                let lock = Biased::default();
+                assert!(is_shared(&lock.lock()));
+                assert!(is(MINE.get(), STRANGER) && is(owner(&lock), ALL));
+                LATE_ENDED.store(true, Ordering::Relaxed);
+            }
+        }
+        static LATE_ENDED: AtomicBool = AtomicBool::new(false);
+        thread_local! {
+            static LATE: Late = const { Late };
+        }
+        thread::spawn(|| {
+            // What was first used last is dropped first.
+            LATE.with(|_| ());
+            let lock = Biased::default();
+            drop(lock.lock());
+            assert_eq!(std::ptr::eq(owner(&lock), MINE.get()), fence::is_there());
+        })
+        .join()
+        .unwrap();
+        assert!(LATE_ENDED.load(Ordering::Relaxed));
     }
 
     /// A thread that is in one lock takes another one as all threads do.

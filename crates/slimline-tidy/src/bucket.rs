@@ -78,31 +78,39 @@ impl Gap {
 }
 
 /// How many buckets an arena has, and whether its current one is kept when its last object is freed: four bytes, as more would
-/// make an arena two lines of the cache.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Count(u32);
+/// make an arena two lines of the cache. Written and read as [`Filled`] is.
+#[derive(Debug)]
+pub(crate) struct Count(AtomicU32);
 
 impl Count {
     const KEEPS: u32 = 1 << 31;
 
-    pub(crate) fn keeps(self) -> bool {
-        self.0 & Self::KEEPS != 0
+    fn get(&self) -> u32 {
+        self.0.load(Ordering::Relaxed)
     }
 
-    pub(crate) fn buckets(self) -> usize {
-        (self.0 & !Self::KEEPS) as usize
+    fn set(&self, count: u32) {
+        self.0.store(count, Ordering::Relaxed);
     }
 
-    pub(crate) fn more(self) -> Self {
-        Self(self.0 + 1)
+    pub(crate) fn keeps(&self) -> bool {
+        self.get() & Self::KEEPS != 0
     }
 
-    pub(crate) fn less(self) -> Self {
-        Self(self.0 - 1)
+    pub(crate) fn buckets(&self) -> usize {
+        (self.get() & !Self::KEEPS) as usize
     }
 
-    pub(crate) fn kept(self, keeps: bool) -> Self {
-        Self((self.0 & !Self::KEEPS) | (u32::from(keeps) * Self::KEEPS))
+    pub(crate) fn more(&self) {
+        self.set(self.get() + 1);
+    }
+
+    pub(crate) fn less(&self) {
+        self.set(self.get() - 1);
+    }
+
+    pub(crate) fn keep(&self, keeps: bool) {
+        self.set((self.get() & !Self::KEEPS) | (u32::from(keeps) * Self::KEEPS));
     }
 }
 

@@ -47,7 +47,9 @@ pub struct Context<A: GlobalAlloc = System> {
 // SAFETY: all that its pointers refer to is the context's own memory, which goes with it.
 unsafe impl<A: GlobalAlloc + Send> Send for Context<A> {}
 // SAFETY: arenas, slabs and the list of large objects are each behind a lock, the map and the table are atomic, and the
-// allocator below can be called from any thread.
+// allocator below can be called from any thread. Without an arena's lock is read: of a bucket with an object its arena
+// (`owner`) and its data (`put_off`), which are written before the object is handed out, and not again as long as it is there;
+// and, under the slabs' lock, what statistics count, which is atomic.
 unsafe impl<A: GlobalAlloc + Sync> Sync for Context<A> {}
 
 impl Context {
@@ -86,15 +88,7 @@ impl<A: GlobalAlloc> Context<A> {
         let below = Below::new(allocator);
         let arenas = Table::new(dimensions.arenas(), &below).ok_or(Error::OutOfMemory)?;
         let slabs = Slabs::new(shape);
-        let supply = Supply {
-            shape,
-            arenas,
-            slabs,
-            map: PageMap::new(),
-            below,
-            keepers: AtomicUsize::new(0),
-            wanted_again: AtomicUsize::new(0),
-        };
+        let supply = Supply { shape, arenas, slabs, map: PageMap::new(), below, keepers: AtomicUsize::new(0) };
         Ok(Self { dimensions, large: Large::default(), supply })
     }
 
@@ -184,8 +178,9 @@ impl<A: GlobalAlloc> Context<A> {
     fn owner(&self, object: NonNull<u8>) -> Option<(&Arena, NonNull<crate::bucket::Bucket>)> {
         let address = object.addr().get();
         let first = NonNull::new(self.supply.map.first(address))?;
-        // SAFETY: headers that the map finds for an address are there as long as an object in its slab is. A bucket with an object has an arena, which is in the context's table; it was written before the
-        // object was handed out, and stays until the object is freed.
+        // SAFETY: headers that the map finds for an address are there as long as an object in its slab is. A bucket with an
+        // object has an arena, which is in the context's table; it was written before the object was handed out, and stays
+        // until the object is freed.
         unsafe {
             let bucket = self.supply.shape.bucket(first, address);
             let arena = (*bucket.as_ptr()).arena.as_ref();
@@ -297,7 +292,7 @@ impl<A: GlobalAlloc> Context<A> {
     }
 
     /// Gives back to the allocator below what no object needs: buckets that arenas keep, and slabs without objects. Tables
-    /// stay.
+    /// stay, and arenas their threads': another thread's arena that keeps a bucket costs some microseconds.
     pub fn trim(&self) {
         for arena in self.supply.arenas.present() {
             arena.trim(&self.supply);
@@ -305,15 +300,19 @@ impl<A: GlobalAlloc> Context<A> {
         self.supply.slabs.trim(&self.supply.map, &self.supply.below);
     }
 
-    /// What there is now. While other threads allocate, each number is of another moment.
+    /// What there is now. It is read beside other threads that allocate, without their arenas' locks, and then is of no single
+    /// moment.
     pub fn statistics(&self) -> Statistics {
         let mut all = Statistics::default();
+        self.supply.arenas.present().for_each(|arena| arena.settle(&self.supply));
+        let slabs = self.supply.slabs.stay();
         for arena in self.supply.arenas.present() {
-            let (buckets, has_objects) = arena.contents(&self.supply);
+            let (buckets, has_objects) = arena.contents(&slabs);
             all.buckets += buckets;
             all.arenas += usize::from(has_objects);
         }
-        let (objects, units) = self.supply.slabs.contents();
+        let (objects, units) = self.supply.slabs.contents(&slabs);
+        drop(slabs);
         all.objects = objects;
         all.bytes = units * UNIT_BYTES;
         // Others may have made objects since the buckets were counted.
@@ -351,3 +350,6 @@ impl<A: GlobalAlloc> Drop for Context<A> {
         self.supply.map.clear(below);
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -36,6 +36,10 @@ pub(crate) fn is_there() -> bool {
     }
 }
 
+/// Said where it was there, and is not any more.
+const REFUSED: &str = "the kernel refuses membarrier(2), which it did before: a seccomp filter that came later? Make the first \
+    allocation of any context after the filter, or have it allow membarrier";
+
 /// The side that costs a microsecond or some. Only where it [`is_there`].
 #[cold]
 pub(crate) fn heavy() {
@@ -46,7 +50,8 @@ pub(crate) fn heavy() {
     // A process that was forked may have to register anew.
     let done = membarrier::all_threads() || (membarrier::register() && membarrier::all_threads());
     if !done {
-        crate::corruption("membarrier, which worked before, no longer does");
+        // What it has to order is half done, and can't be without it.
+        crate::corruption(REFUSED);
     }
 }
 

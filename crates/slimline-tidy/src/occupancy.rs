@@ -297,7 +297,10 @@ mod tests {
 
         /// Against a byte a unit: 0 free, else the number of its object.
         #[test]
-        fn as_bytes_tell(all in prop::sample::select(vec![8_usize, 16, 64, 128, 1024]), steps in prop::collection::vec((1..80_usize, 0..8_u32, any::<prop::sample::Index>(), any::<bool>()), 1..60)) {
+        fn as_bytes_tell(
+            all in prop::sample::select(vec![8_usize, 16, 64, 128, 1024]),
+            steps in prop::collection::vec((1..80_usize, 0..8_u32, any::<prop::sample::Index>(), any::<bool>()), 1..60),
+        ) {
             let mut words = vec![Word::default(); all.div_ceil(super::WORD_UNITS)];
             let mut slow = vec![0_usize; all];
             let mut live: Vec<(usize, usize)> = Vec::new();

@@ -67,8 +67,8 @@ impl PageMap {
     }
 
     /// Notes the headers of the buckets in `bytes` from `begin` on, both multiples of [`GRANULE_BYTES`]: those of each granule
-    /// are `step` bytes behind those of the one before. Null, and a step of 0: they are of no slab any longer. False where there is no memory for nodes, or the address has too many bits; then nothing is noted. One thread at a
-    /// time may call it.
+    /// are `step` bytes behind those of the one before. Null, and a step of 0: they are of no slab any longer. False where there
+    /// is no memory for nodes, or the address has too many bits; then nothing is noted. One thread at a time may call it.
     pub(crate) fn set<A: GlobalAlloc>(
         &self,
         begin: usize,

@@ -13,7 +13,7 @@ use crate::MIN_BUCKET_BYTES;
 use crate::arena::Arena;
 use crate::below::Below;
 use crate::bucket::{Bucket, HEADER_ALIGN, Place, Shape};
-use crate::lock::Lock;
+use crate::lock::{Held, Lock};
 use crate::page_map::{GRANULE_BYTES, PageMap};
 
 /// Data of a slab at most.
@@ -184,9 +184,13 @@ impl Slabs {
         }
     }
 
+    /// No slab is made or given back as long as this is held, and no arena gets or gives a bucket.
+    pub(crate) fn stay(&self) -> Held<'_> {
+        self.lock.lock()
+    }
+
     /// Objects in all buckets, and their units.
-    pub(crate) fn contents(&self) -> (usize, usize) {
-        let _held = self.lock.lock();
+    pub(crate) fn contents(&self, _held: &Held<'_>) -> (usize, usize) {
         let (mut objects, mut units) = (0, 0);
         // SAFETY: the lock is held; slabs of the list are valid, and so are the headers of their buckets up to `fresh`, of
         // which nothing but what is atomic is read.

@@ -1,4 +1,4 @@
-//! What is freed twice ends the program, with a line.
+//! What is freed twice ends the program, with a line, and so does what takes membarrier away.
 #![allow(unsafe_code)]
 
 use std::alloc::Layout;
@@ -7,23 +7,25 @@ use std::thread;
 
 use slimline_tidy::Context;
 
+mod refused;
+
 /// Where a program of this test's is told what to do.
 const WAY: &str = "TIDY_TEST_MISUSE";
 
 /// Runs one test of this program, which is told to misuse a context.
-fn ends(test: &str) {
+fn ends(test: &str, line: &str) {
     let mut program = Command::new(std::env::current_exe().unwrap());
     let output = program.args(["--exact", "--nocapture", test]).env(WAY, test).output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(!output.status.success(), "{said}");
-    assert!(said.contains("tidy: free of what is no object"), "{said}");
+    assert!(said.contains(line), "{said}");
 }
 
 fn misused(test: &str, misuse: impl FnOnce(&Context)) {
     if std::env::var_os(WAY).is_some_and(|way| way == test) {
         misuse(&Context::new(&[4]).unwrap());
     } else {
-        ends(test);
+        ends(test, "tidy: free of what is no object");
     }
 }
 
@@ -67,4 +69,39 @@ fn by_two_threads() {
         thread::scope(|scope| scope.spawn(free).join().unwrap());
         free();
     });
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+#[cfg_attr(miri, ignore = "it starts programs")]
+fn membarrier_refused_later() {
+    const NAME: &str = "membarrier_refused_later";
+    if std::env::var_os(WAY).is_none() {
+        return ends(NAME, "a seccomp filter that came later?");
+    }
+    let context = Context::new(&[4]).unwrap();
+    context.alloc(LAYOUT, &[1]).unwrap();
+    refused::refuse_membarrier().unwrap();
+    // What is only read takes none.
+    thread::scope(|scope| assert_eq!(scope.spawn(|| context.statistics().objects).join().unwrap(), 1));
+    thread::scope(|scope| scope.spawn(|| context.alloc(LAYOUT, &[1]).is_ok()).join().unwrap());
+}
+
+/// Then arenas are all threads'.
+#[test]
+#[cfg(target_os = "linux")]
+#[cfg_attr(miri, ignore = "it starts programs")]
+fn membarrier_refused_before() {
+    const NAME: &str = "membarrier_refused_before";
+    if std::env::var_os(WAY).is_none() {
+        let mut program = Command::new(std::env::current_exe().unwrap());
+        let output = program.args(["--exact", "--nocapture", NAME]).env(WAY, NAME).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        return;
+    }
+    refused::refuse_membarrier().unwrap();
+    let context = Context::new(&[4]).unwrap();
+    context.alloc(LAYOUT, &[1]).unwrap();
+    thread::scope(|scope| scope.spawn(|| context.alloc(LAYOUT, &[1]).is_ok()).join().unwrap());
+    assert_eq!(context.statistics().objects, 2);
 }

@@ -2,6 +2,7 @@
 #![allow(unsafe_code)]
 
 mod counted;
+mod refused;
 
 use std::alloc::Layout;
 use std::collections::{BTreeMap, BTreeSet};
@@ -247,4 +248,11 @@ proptest! {
         }
         prop_assert_eq!(below.held(), 0);
     }
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+#[cfg_attr(miri, ignore = "it starts programs")]
+fn without_membarrier() {
+    refused::run_all_but("without_membarrier");
 }

@@ -2,10 +2,12 @@
 #![allow(unsafe_code)]
 
 mod counted;
+mod refused;
 
 use std::alloc::Layout;
+use std::cell::RefCell;
 use std::ptr::NonNull;
-use std::sync::mpsc;
+use std::sync::{Arc, Barrier, mpsc};
 use std::thread;
 
 use counted::Counted;
@@ -118,9 +120,95 @@ fn small_buckets() {
     mixed(if cfg!(miri) { 60 } else { 20_000 }, 7, 64);
 }
 
+/// More at a time than may be owners of arenas, and each ends with objects that others free.
+#[test]
+#[cfg_attr(miri, ignore = "too many threads")]
+fn more_threads_than_slots() {
+    const MANY: usize = 1100;
+    let below = Counted::new();
+    let context = Context::over(&below, &[300], 4096).unwrap();
+    let all = Barrier::new(MANY);
+    thread::scope(|scope| {
+        let made: Vec<_> = (0..MANY)
+            .map(|number| {
+                let (context, all) = (&context, &all);
+                let run = move || {
+                    all.wait();
+                    let layout = Layout::new::<[u64; 4]>();
+                    let make = |round| Sent(context.alloc(layout, &[number + round]).unwrap(), layout, number as u8);
+                    let made: Vec<Sent> = (0..10).map(make).collect();
+                    for Sent(object, layout, fill) in &made {
+                        // SAFETY: it is that large, and nobody else has it.
+                        unsafe { object.write_bytes(*fill, layout.size()) };
+                    }
+                    made
+                };
+                thread::Builder::new().stack_size(64 << 10).spawn_scoped(scope, run).unwrap()
+            })
+            .collect();
+        for sent in made.into_iter().flat_map(|thread| thread.join().unwrap()) {
+            check(&sent);
+            // SAFETY: it is the context's, and its thread has ended.
+            unsafe { context.free(sent.0) };
+        }
+    });
+    assert_eq!(context.statistics().objects, 0);
+    drop(context);
+    assert_eq!(below.held(), 0);
+}
+
+/// Destructors of a thread's own values run before and after its slot is given back, and free and allocate.
+#[test]
+fn a_thread_that_ends() {
+    struct Kept {
+        context: Arc<Context>,
+        object: NonNull<u8>,
+    }
+    impl Drop for Kept {
+        fn drop(&mut self) {
+            let layout = Layout::new::<[u64; 4]>();
+            for hint in 0..2 {
+                let other = self.context.alloc(layout, &[hint]).unwrap();
+                // SAFETY: it is the context's, and nobody else has it.
+                unsafe { self.context.free(other) };
+            }
+            // SAFETY: as above.
+            unsafe { self.context.free(self.object) };
+        }
+    }
+    thread_local! {
+        static FIRST: RefCell<Option<Kept>> = const { RefCell::new(None) };
+        static LAST: RefCell<Option<Kept>> = const { RefCell::new(None) };
+    }
+    let context = Arc::new(Context::new(&[2]).unwrap());
+    for _ in 0..if cfg!(miri) { 2 } else { 50 } {
+        let context = Arc::clone(&context);
+        let run = move || {
+            let kept = |hint| {
+                let object = context.alloc(Layout::new::<[u64; 4]>(), &[hint]).unwrap();
+                Some(Kept { context: Arc::clone(&context), object })
+            };
+            // What is first used last is dropped first: one before the thread's slot is given back, one after it.
+            FIRST.with(|first| *first.borrow_mut() = None);
+            let first = kept(0);
+            LAST.with(|last| *last.borrow_mut() = kept(1));
+            FIRST.with(|place| *place.borrow_mut() = first);
+        };
+        thread::spawn(run).join().unwrap();
+    }
+    assert_eq!(context.statistics().objects, 0);
+}
+
 /// 100 million operations: `cargo test --release -p slimline-tidy --test threads -- --ignored`.
 #[test]
 #[ignore = "takes a minute"]
 fn a_hundred_million() {
     mixed(100_000_000 / THREADS, 1000, 4096);
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+#[cfg_attr(miri, ignore = "it starts programs")]
+fn without_membarrier() {
+    refused::run_all_but("without_membarrier");
 }
