@@ -10,7 +10,8 @@
 //! one; that is the current one then. A bucket whose last object is freed goes back to the slabs, for any arena.
 //!
 //! Who frees an object and finds the arena locked, or being taken away from its thread, does not wait: the object is put on a
-//! stack, and whoever has the lock next frees it. Only who takes an arena away waits, until its thread has left it.
+//! stack, and who took it away or whoever has the lock next frees it. Only who takes an arena away waits, until its thread has
+//! left it.
 #![allow(unsafe_code)] // buckets are raw memory, which the lock guards
 
 mod upkeep;
@@ -174,6 +175,8 @@ impl Arena {
         // What was taken away once is taken alone the second time, as all are that are locked.
         if which == Taken::ForAll || !self.lock.was_taken_away() {
             biased::take_away(owner, beside.iter().map(|arena| &arena.lock), which);
+            // Of these who frees did not wait, and nobody else may want them.
+            beside.iter().for_each(|arena| arena.settle(supply));
         }
     }
 
@@ -195,8 +198,8 @@ impl Arena {
                 Err(other) => first = other,
             }
         }
-        // Who had the lock may have looked before the object was there. If somebody has it now, who has it next looks: that one
-        // gets it in a way that all do, or by borrowing it.
+        // Who had the lock may have looked before the object was there. If somebody has it now, who has it next looks: its owner
+        // alone does not, and whose own it is becomes known by the way that all go.
         fence(Ordering::SeqCst);
         if let Some(_held) = self.lock.try_lock() {
             // SAFETY: the lock is held.
@@ -245,7 +248,7 @@ impl Arena {
         let _held = self.lock.lock();
         // SAFETY: the lock is held; the rest is as the caller promises.
         let resized = unsafe {
-            let chain = self.chain.get();
+            let chain = self.locked_and_freed(supply).chain.as_ptr();
             let gap = ((*chain).current() == bucket.as_ptr()).then_some(&mut (*chain).gap);
             supply.shape.resize(bucket, gap, object.addr().get(), to)
         };
@@ -265,7 +268,10 @@ impl Arena {
     ) -> usize {
         let _held = self.lock.lock();
         // SAFETY: the lock is held; the rest is as the caller promises.
-        let units = unsafe { supply.shape.units_of(bucket, object.addr().get()) };
+        let units = unsafe {
+            self.locked_and_freed(supply);
+            supply.shape.units_of(bucket, object.addr().get())
+        };
         units.unwrap_or_else(|| corruption("size of what is no object"))
     }
 }

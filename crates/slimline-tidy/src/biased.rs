@@ -304,6 +304,8 @@ pub(crate) fn take_away<'l>(Owner(owner): Owner, locks: impl Iterator<Item = &'l
         let next = if for_all { (&raw const TABLE[ALL]).cast_mut() } else { null_mut() };
         lock.owner.store(next, Ordering::Release);
     }
+    // Whose `try_lock` failed meanwhile has the taker see what it wrote before.
+    atomic::fence(Ordering::SeqCst);
 }
 
 /// Before the next look. The processor is given to others now and then: who is waited for may have been interrupted.
