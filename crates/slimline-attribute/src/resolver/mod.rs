@@ -403,11 +403,11 @@ impl<'a> Resolver<'a> {
             && !block.is_not_followed()
         {
             let known = &mut cursor.blocks[row.index()];
-            let in_storage = || self.groups.in_small_storage(view, block, address);
-            return match known.or_else(in_storage) {
-                Some(place) => place,
-                None => *known.insert(self.groups.block(view, block)),
-            };
+            return known.unwrap_or_else(|| {
+                let (place, is_all_of_it) = self.groups.in_block(view, block, address);
+                *known = is_all_of_it.then_some(place);
+                place
+            });
         }
         let slot = cursor.slot(address);
         if !cursor.extents[slot].0.contains(address.0, time_ns) {
@@ -464,10 +464,7 @@ impl<'a> Resolver<'a> {
         let view = ProcessView { id: process, process: &self.processes[process.0], modules: &self.modules };
         let place = match block {
             _ if address.0 == 0 => Groups::NOWHERE,
-            Some(block) if !block.is_not_followed() => {
-                let in_storage = self.groups.in_small_storage(view, block, address);
-                in_storage.unwrap_or_else(|| self.groups.block(view, block))
-            }
+            Some(block) if !block.is_not_followed() => self.groups.in_block(view, block, address).0,
             Some(_) => {
                 let place = self.groups.find_cut(view, address, time_ns).0;
                 self.groups.unless_cut(place)

@@ -25,7 +25,7 @@ const BLOCK_ALIGNMENT: u64 = 16;
 
 impl Groups {
     /// The variable in a small block of the heap, where that is a thread's storage.
-    pub(in crate::resolver) fn in_small_storage(
+    pub(super) fn in_small_storage(
         &mut self,
         view: ProcessView<'_, '_>,
         block: &Block,

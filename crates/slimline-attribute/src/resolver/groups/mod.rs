@@ -256,8 +256,16 @@ impl Groups {
         self.rows
     }
 
+    /// The object in a small heap block: the block, or a variable where it is a thread's storage. And whether it is all of the block.
+    pub(super) fn in_block(&mut self, view: ProcessView<'_, '_>, block: &Block, address: Avma) -> (Place, bool) {
+        match self.in_small_storage(view, block, address) {
+            Some(variable) => (variable, false),
+            None => (self.block(view, block), true),
+        }
+    }
+
     /// The object that a small heap block is.
-    pub(super) fn block(&mut self, view: ProcessView<'_, '_>, block: &Block) -> Place {
+    fn block(&mut self, view: ProcessView<'_, '_>, block: &Block) -> Place {
         let group = self.of_stack(view, block.stack, GroupKind::Heap, 0);
         let key = ObjectKey::Block(view.id, block.base.0, block.bytes, block.stack);
         let place = self.object(key, group, block.base.0, block.bytes);
