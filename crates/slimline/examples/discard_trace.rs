@@ -129,9 +129,7 @@ impl TraceSink for Counter {
             }
             Event::Chunk(chunk) | Event::Part(chunk) => {
                 let Self { program, decoder, visits, tallies, times, words } = self;
-                if chunk.is_open || !decoder.tally(program, &chunk.words, visits, tallies) {
-                    decoder.decode(program, &chunk.words, chunk.is_open, visits);
-                }
+                decoder.tally(program, &chunk.words, chunk.is_open, visits, tallies);
                 let counted = visits.iter().map(|visits| (visits.segment, visits.times)).chain(tallies.iter());
                 counted.for_each(|(segment, run)| times[segment.0 as usize] += u64::from(run));
                 *words = chunk.words.into_owned();

@@ -232,15 +232,10 @@ impl TraceAnalysis {
             self.tallies.ask((0..segments as u32).map(SegmentId).map(is_asked));
         }
         let Piece { words, visits, .. } = piece;
-        let is_tallied = !is_open && decoder.tally(program, words, visits, &mut self.tallies);
-        if is_tallied {
-            piece.is_plain = true;
-            self.counts.add(&self.tallies);
-        } else {
-            piece.is_plain = decoder.decode(program, words, is_open, visits);
-        }
+        piece.is_plain = decoder.tally(program, words, is_open, visits, &mut self.tallies);
+        self.counts.add(&self.tallies);
         self.pass_over(program, &TraceBatch::of(stream, piece, 0..piece.visits.len()));
-        if is_tallied { piece.words.len() } else { program.records_end(&piece.visits) }
+        if piece.is_plain { piece.words.len() } else { program.records_end(&piece.visits) }
     }
 
     /// Where the filter wants no access that there was: its lists that match none, which may be no single one. `None` where it

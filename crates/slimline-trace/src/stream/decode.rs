@@ -443,28 +443,34 @@ impl Decoder {
         false
     }
 
-    /// As [`Self::decode`] of a whole chunk, but visits of segments of which no more is asked are only counted. Whether that was possible: then all words
-    /// are records, and those that are no headers below [`ADDRESSES_END`]. Where it was not, it is to be decoded.
-    pub fn tally(&mut self, program: &Program, words: &[u64], visits: &mut Vec<Visits>, tallies: &mut Tallies) -> bool {
+    /// As [`Self::decode`], but visits of segments of which no more is asked are only counted, where all words are records and those that are no headers
+    /// below [`ADDRESSES_END`]. Whether they are: where they are not, all visits are there, and nothing is counted.
+    pub fn tally(
+        &mut self,
+        program: &Program,
+        words: &[u64],
+        is_open: bool,
+        visits: &mut Vec<Visits>,
+        tallies: &mut Tallies,
+    ) -> bool {
         tallies.clear();
         self.decodes = self.decodes.saturating_sub(1);
-        if self.walks > 0 || self.decodes > 0 {
-            return false;
-        }
-        visits.clear();
-        let highest = self.by_marks(program, words, |segment, at| {
-            // What else ran in between is not seen here, so visits don't come together.
-            if !tallies.count(segment) {
-                visits.push(Visits { segment, at: at + 1, times: 1 });
+        if !is_open && self.walks == 0 && self.decodes == 0 {
+            visits.clear();
+            let highest = self.by_marks(program, words, |segment, at| {
+                // What else ran in between is not seen here, so visits don't come together.
+                if !tallies.count(segment) {
+                    visits.push(Visits { segment, at: at + 1, times: 1 });
+                }
+            });
+            if highest.is_some_and(|highest| highest < ADDRESSES_END) {
+                return true;
             }
-        });
-        let is_plain = highest.is_some_and(|highest| highest < ADDRESSES_END);
-        if !is_plain {
             tallies.clear();
             // As where it takes walks.
             self.decodes = WALKS;
         }
-        is_plain
+        self.decode(program, words, is_open, visits)
     }
 
     /// The segment with this header; none where it is no header that is known.
@@ -630,6 +636,11 @@ mod tests {
     fn decode_with(decoder: &mut Decoder, program: &Program, words: &[u64], is_open: bool) -> Vec<(u32, u32)> {
         let mut visits = Vec::new();
         decoder.decode(program, words, is_open, &mut visits);
+        places(program, &visits)
+    }
+
+    /// Each visit by itself.
+    fn places(program: &Program, visits: &[Visits]) -> Vec<(u32, u32)> {
         let words_of = |visits: &Visits| program.segments()[visits.segment.0 as usize].words;
         let each = |visits: &Visits| {
             let segment = visits.segment.0;
@@ -875,10 +886,11 @@ mod tests {
                 // No header, or no address.
                 words.extend(left_out.into_iter().flat_map(|word| [headers[2], word]));
                 let all = decode_with(&mut Decoder::new(), &program, &words, false);
-                prop_assert_eq!(decoder.tally(&program, &words, &mut visits, &mut tallies), left_out.is_none());
+                prop_assert_eq!(decoder.tally(&program, &words, false, &mut visits, &mut tallies), left_out.is_none());
                 let counted: Vec<(u32, u32)> = tallies.iter().map(|(segment, times)| (segment.0, times)).collect();
                 if left_out.is_some() {
                     prop_assert_eq!(counted, []);
+                    prop_assert_eq!(places(&program, &visits), all);
                     continue;
                 }
                 let (asked, others): (Vec<_>, Vec<_>) = all.into_iter().partition(|(segment, _)| is_asked[*segment as usize]);
