@@ -14,7 +14,7 @@
 use std::cell::Cell;
 use std::hint::spin_loop;
 use std::ptr::null_mut;
-use std::sync::atomic::{self, AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{self, AtomicBool, AtomicPtr, AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use std::thread::yield_now;
 
 use crate::fence;
@@ -22,7 +22,7 @@ use crate::lock::ROUNDS;
 
 /// Threads that may be owners at a time, but for a few slots. Others take what is all threads'. More than most programs have
 /// threads, and 64 KiB of zero bytes of which the kernel makes what is used.
-const SLOTS: usize = 1024;
+pub(crate) const SLOTS: usize = 1024;
 
 /// Slots that are no thread's: they are what an owner can be besides a thread.
 const STRANGER: usize = 0;
@@ -92,6 +92,13 @@ fn mine() -> &'static Slot {
     MINE.get()
 }
 
+/// The number of this thread's slot, less than [`SLOTS`].
+#[inline(always)]
+pub(crate) fn slot() -> Option<usize> {
+    let number = number(mine());
+    (number > WITHIN).then_some(number)
+}
+
 /// Does what may come to other locks while one is held: an allocator below may have contexts of its own. A slot tells of one
 /// lock only, so that the others are taken as by threads without one.
 pub(crate) fn within<T>(what: impl FnOnce() -> T) -> T {
@@ -109,6 +116,7 @@ pub(crate) struct Biased {
     /// Not 0: held, where it is all threads'.
     shared: AtomicUsize,
     taken_away: AtomicBool,
+    met: AtomicU8,
 }
 
 /// Releases its lock when it is dropped: what says that it is held.
@@ -214,6 +222,18 @@ impl Biased {
     /// Whether several threads wanted it, by turns, and it is all threads' now.
     pub(crate) fn is_wanted_by_several(&self) -> bool {
         is(self.owner.load(Ordering::Relaxed), ALL) && self.was_taken_away()
+    }
+
+    /// A thread found it held by another one.
+    pub(crate) fn meet(&self) {
+        // Some may be lost, where two do it at once.
+        self.met.store(self.met().saturating_add(1), Ordering::Relaxed);
+    }
+
+    /// How often that was.
+    #[inline(always)]
+    pub(crate) fn met(&self) -> u8 {
+        self.met.load(Ordering::Relaxed)
     }
 
     /// Locks it, and leaves it to whom it is.

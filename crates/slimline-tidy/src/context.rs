@@ -10,11 +10,11 @@ use crate::arena::{Arena, Supply};
 use crate::below::Below;
 use crate::bucket::Shape;
 use crate::dimensions::Dimensions;
+use crate::lanes::Arenas;
 use crate::large::Large;
 use crate::occupancy::UNIT_BYTES;
 use crate::page_map::PageMap;
 use crate::slab::Slabs;
-use crate::table::Table;
 use crate::{DEFAULT_BUCKET_BYTES, Error, MAX_BUCKET_BYTES, MIN_BUCKET_BYTES, Statistics};
 
 /// Hands out memory by hints: what is allocated with the same hint, modulo the dimensions, lies side by side.
@@ -86,7 +86,7 @@ impl<A: GlobalAlloc> Context<A> {
         }
         let shape = Shape::new(bucket_bytes.trailing_zeros());
         let below = Below::new(allocator);
-        let arenas = Table::new(dimensions.arenas(), &below).ok_or(Error::OutOfMemory)?;
+        let arenas = Arenas::new(dimensions.arenas(), &below).ok_or(Error::OutOfMemory)?;
         let slabs = Slabs::new(shape);
         let supply = Supply { shape, arenas, slabs, map: PageMap::new(), below, keepers: AtomicUsize::new(0) };
         Ok(Self { dimensions, large: Large::default(), supply })
@@ -138,7 +138,7 @@ impl<A: GlobalAlloc> Context<A> {
             return self.large.alloc(layout, false, arena, &self.supply.below);
         }
         let (units, align) = units_of(layout);
-        self.supply.arenas.get(arena, &self.supply.below)?.alloc(units, align, &self.supply)
+        self.supply.arenas.get(arena, &self.supply.below)?.alloc(arena, units, align, &self.supply)
     }
 
     pub(crate) fn alloc_zeroed_in(&self, layout: Layout, arena: usize) -> Option<NonNull<u8>> {
@@ -248,7 +248,7 @@ impl<A: GlobalAlloc> Context<A> {
             (Some(number), _) | (None, Ok(number)) => self.alloc_in(layout, number)?,
             (None, Err(arena)) if small => {
                 let (units, align) = units_of(layout);
-                arena.alloc(units, align, &self.supply)?
+                arena.alloc_here(units, align, &self.supply)?
             }
             (None, Err(arena)) => {
                 let number = self.supply.arenas.number(arena);
@@ -306,9 +306,13 @@ impl<A: GlobalAlloc> Context<A> {
         let mut all = Statistics::default();
         self.supply.arenas.present().for_each(|arena| arena.settle(&self.supply));
         let slabs = self.supply.slabs.stay();
-        for arena in self.supply.arenas.present() {
-            let (buckets, has_objects) = arena.contents(&slabs);
-            all.buckets += buckets;
+        for (arena, lanes) in self.supply.arenas.numbered() {
+            let mut has_objects = false;
+            for arena in std::iter::once(arena).chain(lanes) {
+                let (buckets, objects) = arena.contents(&slabs);
+                all.buckets += buckets;
+                has_objects |= objects;
+            }
             all.arenas += usize::from(has_objects);
         }
         let (objects, units) = self.supply.slabs.contents(&slabs);

@@ -1,4 +1,4 @@
-//! The arenas of a context by number.
+//! Arenas by number.
 #![allow(unsafe_code)] // parts are memory of the allocator below
 
 use std::alloc::{GlobalAlloc, Layout};
@@ -11,8 +11,7 @@ use crate::below::Below;
 /// Arenas of a part of the table that is made when one of them is first needed.
 pub(crate) const PART: usize = 256;
 
-/// The arenas of a context by number. Only parts that are needed are there: 16 KiB each, and eight bytes for each 256
-/// arenas of the context.
+/// As many arenas as a context has. Only parts that are needed are there: 16 KiB each, and eight bytes for each 256 arenas.
 #[derive(Debug)]
 pub(crate) struct Table {
     parts: NonNull<AtomicPtr<Arena>>,
@@ -34,6 +33,10 @@ impl Table {
     fn part_layout(&self) -> Layout {
         // 16 KiB at most: no overflow.
         Layout::array::<Arena>(self.arenas.min(PART)).unwrap_or(Layout::new::<Arena>())
+    }
+
+    pub(crate) fn arenas(&self) -> usize {
+        self.arenas
     }
 
     fn parts(&self) -> &[AtomicPtr<Arena>] {
@@ -70,31 +73,38 @@ impl Table {
         }
     }
 
-    /// The arenas that are in one part with one of these.
-    pub(crate) fn beside(&self, arena: &Arena) -> &[Arena] {
-        let begin = self.number(arena) / PART;
-        let part = self.parts()[begin].load(Ordering::Acquire);
-        // SAFETY: as in `get`; the part is there, as an arena of it is.
-        unsafe { std::slice::from_raw_parts(part, self.arenas.min(PART)) }
+    /// An arena by its number, if it or a neighbour ever was needed.
+    pub(crate) fn peek(&self, number: usize) -> Option<&Arena> {
+        self.part(number / PART)?.get(number % PART)
     }
 
-    /// The number of one of these arenas.
-    pub(crate) fn number(&self, arena: &Arena) -> usize {
-        let wanted = std::ptr::from_ref(arena).addr();
-        let within = |part: *mut Arena| {
-            let offset = wanted.checked_sub(part.addr())? / size_of::<Arena>();
-            (!part.is_null() && offset < PART.min(self.arenas)).then_some(offset)
-        };
-        let mut parts = self.parts().iter().map(|entry| entry.load(Ordering::Acquire)).enumerate();
-        parts.find_map(|(number, part)| Some(number * PART + within(part)?)).unwrap_or(0)
+    fn part(&self, which: usize) -> Option<&[Arena]> {
+        let part = self.parts()[which].load(Ordering::Acquire);
+        // SAFETY: as in `get`.
+        (!part.is_null()).then(|| unsafe { std::slice::from_raw_parts(part, self.arenas.min(PART)) })
     }
 
-    /// Arenas that ever were needed, and their neighbours.
-    pub(crate) fn present(&self) -> impl Iterator<Item = &Arena> {
-        self.parts().iter().filter_map(|entry| NonNull::new(entry.load(Ordering::Acquire))).flat_map(|part| {
-            // SAFETY: as in `get`.
-            unsafe { std::slice::from_raw_parts(part.as_ptr(), self.arenas.min(PART)) }
+    /// The arenas that are in one part with an arena. `None`: it is none of these.
+    pub(crate) fn beside(&self, arena: &Arena) -> Option<&[Arena]> {
+        self.part(self.number(arena)? / PART)
+    }
+
+    /// The number of an arena. `None`: it is none of these.
+    pub(crate) fn number(&self, arena: &Arena) -> Option<usize> {
+        let wanted = std::ptr::from_ref(arena);
+        self.numbered_parts().find_map(|(which, part)| {
+            let within = part.as_ptr_range().contains(&wanted);
+            within.then(|| which * PART + (wanted.addr() - part.as_ptr().addr()) / size_of::<Arena>())
         })
+    }
+
+    fn numbered_parts(&self) -> impl Iterator<Item = (usize, &[Arena])> {
+        (0..self.parts().len()).filter_map(|which| Some((which, self.part(which)?)))
+    }
+
+    /// Arenas that ever were needed, and their neighbours, by number.
+    pub(crate) fn present(&self) -> impl Iterator<Item = (usize, &Arena)> {
+        self.numbered_parts().flat_map(|(which, part)| (which * PART..).zip(part))
     }
 
     /// Gives all memory back.

@@ -4,7 +4,8 @@ use std::alloc::GlobalAlloc;
 use std::ptr::{NonNull, null_mut};
 use std::sync::atomic::Ordering;
 
-use super::{Arena, Locked, Supply};
+use super::locked::Locked;
+use super::{Arena, Supply};
 use crate::lock::Held;
 
 impl Arena {

@@ -1,6 +1,7 @@
 //! Whose arenas are after what others do to them.
 
 use std::sync::Barrier;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use super::*;
@@ -118,4 +119,88 @@ fn what_was_put_off_is_freed_beside_statistics() {
         });
     });
     assert_eq!(context.statistics().objects, 0);
+}
+
+/// Allocates three objects of one hint in each of two threads at a time, of which each frees the other's. How many buckets
+/// they were in.
+fn buckets_of_two_threads<A: GlobalAlloc + Sync>(context: &Context<A>, hint: usize) -> usize {
+    let both = Barrier::new(2);
+    let halves = thread::scope(|scope| {
+        let run = || {
+            // One that has ended would leave the other its slot.
+            both.wait();
+            let objects = [0, 1, 2].map(|_| Sent(context.alloc(LAYOUT, &[hint]).unwrap()));
+            both.wait();
+            objects
+        };
+        [scope.spawn(run), scope.spawn(run)].map(|thread| thread.join().unwrap())
+    });
+    let now = context.statistics();
+    assert_eq!((now.objects, now.arenas), (6, 1));
+    thread::scope(|scope| {
+        let both = &both;
+        for objects in halves {
+            scope.spawn(move || {
+                both.wait();
+                for Sent(object) in objects {
+                    // SAFETY: it is of this context, and used no longer.
+                    unsafe { context.free(object) };
+                }
+                both.wait();
+            });
+        }
+    });
+    let left = context.statistics();
+    assert_eq!((left.objects, left.arenas), (0, 0));
+    context.trim();
+    assert_eq!(context.statistics().buckets, 0);
+    now.buckets
+}
+
+#[test]
+fn where_threads_met_each_allocates_in_an_arena_of_its_own() {
+    let context = Context::new(&[300]).unwrap();
+    assert_eq!(buckets_of_two_threads(&context, 298), 1);
+    context.supply.arenas.get(299, &context.supply.below).unwrap().crowd();
+    assert_eq!(buckets_of_two_threads(&context, 299), if fence::is_there() { 2 } else { 1 });
+    assert_eq!(buckets_of_two_threads(&context, 298), 1);
+    let arenas = &context.supply.arenas;
+    // Some of each part, as miri takes long.
+    for arena in arenas.present().step_by(37) {
+        assert!(arenas.beside(arena).iter().any(|beside| std::ptr::eq(beside, arena)));
+        assert_eq!(arenas.number(arena) / 256, 1);
+    }
+}
+
+/// The system's allocator until it is told to refuse all.
+#[derive(Default)]
+struct Refusing(AtomicBool);
+
+// SAFETY: the system's allocator does it all.
+unsafe impl GlobalAlloc for &Refusing {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        if self.0.load(Ordering::Relaxed) {
+            return std::ptr::null_mut();
+        }
+        // SAFETY: as the caller promises.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
+        // SAFETY: as the caller promises.
+        unsafe { System.dealloc(memory, layout) }
+    }
+}
+
+#[test]
+fn without_memory_for_arenas_of_their_own_threads_share_one() {
+    let below = Refusing::default();
+    let context = Context::over(&below, &[2], DEFAULT_BUCKET_BYTES).unwrap();
+    // A slab is there then, and its buckets.
+    let first = context.alloc(LAYOUT, &[0]).unwrap();
+    // SAFETY: it is of this context, and used no longer.
+    unsafe { context.free(first) };
+    below.0.store(true, Ordering::Relaxed);
+    context.supply.arenas.get(0, &context.supply.below).unwrap().crowd();
+    assert_eq!(buckets_of_two_threads(&context, 0), 1);
 }

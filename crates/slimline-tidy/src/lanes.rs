@@ -1,0 +1,148 @@
+//! The arenas of a context, and those of threads' own beside them.
+//!
+//! ```text
+//!   first ── arena 0, arena 1, …        what all threads allocate in
+//!   lane of a thread ── arena 0, …      where threads met in the first one
+//!   lane of another one ── arena 0, …
+//! ```
+//!
+//! An arena that several threads want at the same moment is a queue: all but one wait, and the lines of its lock, its buckets'
+//! headers and its objects go from one processor to the other. From then on each thread allocates in an arena of the same number
+//! in a lane of its own. The objects of one hint then are in as many places as there are such threads, which no two of them write.
+#![allow(unsafe_code)] // lanes are memory of the allocator below
+
+use std::alloc::{GlobalAlloc, Layout};
+use std::ptr::{NonNull, null_mut};
+use std::sync::atomic::{AtomicPtr, Ordering};
+
+use crate::arena::Arena;
+use crate::below::Below;
+use crate::biased::{SLOTS, slot};
+use crate::corruption;
+use crate::table::Table;
+
+/// By threads' slots. 8 KiB, made when the first thread needs a lane.
+type Lanes = [AtomicPtr<Table>; SLOTS];
+
+#[derive(Debug)]
+pub(crate) struct Arenas {
+    first: Table,
+    /// Null as long as there is none.
+    lanes: AtomicPtr<Lanes>,
+}
+
+impl Arenas {
+    /// `None`: the allocator below has no memory.
+    pub(crate) fn new<A: GlobalAlloc>(arenas: usize, below: &Below<A>) -> Option<Self> {
+        Some(Self { first: Table::new(arenas, below)?, lanes: AtomicPtr::new(null_mut()) })
+    }
+
+    /// An arena by its number. `None`: the allocator below has no memory.
+    #[inline(always)]
+    pub(crate) fn get<A: GlobalAlloc>(&self, number: usize, below: &Below<A>) -> Option<&Arena> {
+        self.first.get(number, below)
+    }
+
+    /// This thread's own of a number. `None`: it has no slot, or the allocator below no memory.
+    pub(crate) fn own<A: GlobalAlloc>(&self, number: usize, below: &Below<A>) -> Option<&Arena> {
+        let slot = slot()?;
+        let lanes = match self.lanes() {
+            Some(lanes) => lanes,
+            None => self.make_lanes(below)?,
+        };
+        let lane = lanes[slot].load(Ordering::Acquire);
+        // SAFETY: what is not null is a table that `make_lane` published, which is there until `clear`.
+        let lane = unsafe { lane.as_ref() };
+        let lane = match lane {
+            Some(lane) => lane,
+            None => self.make_lane(&lanes[slot], below)?,
+        };
+        lane.get(number, below)
+    }
+
+    fn lanes(&self) -> Option<&Lanes> {
+        // SAFETY: what is not null was published by `make_lanes`, and is there until `clear`.
+        unsafe { self.lanes.load(Ordering::Acquire).as_ref() }
+    }
+
+    #[cold]
+    fn make_lanes<A: GlobalAlloc>(&self, below: &Below<A>) -> Option<&Lanes> {
+        // All null.
+        let new = below.alloc_zeroed(Layout::new::<Lanes>())?.cast::<Lanes>();
+        if self.lanes.compare_exchange(null_mut(), new.as_ptr(), Ordering::AcqRel, Ordering::Acquire).is_err() {
+            // SAFETY: another thread was faster; nobody knows of these.
+            unsafe { below.dealloc(new.cast(), Layout::new::<Lanes>()) };
+        }
+        self.lanes()
+    }
+
+    /// A slot is one thread's at a time: nobody else makes its lane.
+    #[cold]
+    fn make_lane<A: GlobalAlloc>(&self, entry: &AtomicPtr<Table>, below: &Below<A>) -> Option<&Table> {
+        let place = below.alloc(Layout::new::<Table>())?.cast::<Table>();
+        let Some(lane) = Table::new(self.first.arenas(), below) else {
+            // SAFETY: it was just taken with this layout, and nobody knows of it.
+            unsafe { below.dealloc(place.cast(), Layout::new::<Table>()) };
+            return None;
+        };
+        // SAFETY: it is memory for one, which stays until `clear` once it is published.
+        unsafe {
+            place.write(lane);
+            entry.store(place.as_ptr(), Ordering::Release);
+            Some(place.as_ref())
+        }
+    }
+
+    /// The first ones, then each lane's.
+    fn tables(&self) -> impl Iterator<Item = &Table> {
+        let lanes = self.lanes().into_iter().flatten();
+        // SAFETY: as in `own`.
+        std::iter::once(&self.first).chain(lanes.filter_map(|lane| unsafe { lane.load(Ordering::Acquire).as_ref() }))
+    }
+
+    /// The arenas that are in one part of a table with one of these.
+    pub(crate) fn beside(&self, arena: &Arena) -> &[Arena] {
+        self.tables().find_map(|table| table.beside(arena)).unwrap_or_default()
+    }
+
+    /// The number of one of these arenas.
+    pub(crate) fn number(&self, arena: &Arena) -> usize {
+        let number = self.tables().find_map(|table| table.number(arena));
+        number.unwrap_or_else(|| corruption("use of what is no object"))
+    }
+
+    /// Those that ever were needed, and their neighbours.
+    pub(crate) fn present(&self) -> impl Iterator<Item = &Arena> {
+        self.tables().flat_map(|table| table.present().map(|(_, arena)| arena))
+    }
+
+    /// By number, each with threads' own of the same number if there are any.
+    pub(crate) fn numbered(&self) -> impl Iterator<Item = (&Arena, impl Iterator<Item = &Arena>)> {
+        self.first.present().map(|(number, arena)| {
+            // Where threads never met there is nothing in lanes.
+            let tables = self.tables().skip(1).take(if arena.is_crowded() { SLOTS } else { 0 });
+            (arena, tables.filter_map(move |lane| lane.peek(number)))
+        })
+    }
+
+    /// Gives all memory back.
+    ///
+    /// # Safety
+    ///
+    /// No arena is used any more, and this only dropped.
+    pub(crate) unsafe fn clear<A: GlobalAlloc>(&mut self, below: &Below<A>) {
+        let lanes = NonNull::new(*self.lanes.get_mut());
+        // SAFETY: it was allocated with these layouts, a lane by `make_lane` and the table of them by `make_lanes`; the caller
+        // promises that nobody uses them.
+        unsafe {
+            if let Some(lanes) = lanes {
+                for lane in lanes.as_ref().iter().filter_map(|lane| NonNull::new(lane.load(Ordering::Acquire))) {
+                    (*lane.as_ptr()).clear(below);
+                    below.dealloc(lane.cast(), Layout::new::<Table>());
+                }
+                below.dealloc(lanes.cast(), Layout::new::<Lanes>());
+            }
+            self.first.clear(below);
+        }
+    }
+}
