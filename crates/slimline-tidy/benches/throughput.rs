@@ -216,7 +216,7 @@ fn median(mut values: Vec<f64>) -> f64 {
 fn main() {
     // `cargo test --benches` runs it, too.
     let quick = !std::env::args().any(|argument| argument == "--bench");
-    let (rounds, operations) = if quick { (1, 100_000) } else { (ROUNDS, 2_000_000) };
+    let (rounds, each) = if quick { (1, 12_500) } else { (ROUNDS, 2_500_000) };
     type Run = fn(Allocator<'_>, usize, u64);
     let runs: [(&str, Run); 5] = [
         ("pairs", pairs),
@@ -230,6 +230,7 @@ fn main() {
     println!("| operations | threads | hints | malloc, ns | Tidy, ns | malloc ÷ Tidy | lines, ns |");
     println!("| --- | ---: | --- | ---: | ---: | ---: | ---: |");
     for threads in [1, 8] {
+        let operations = threads * each;
         for (name, run) in runs {
             if threads > 1 && name.ends_with("00 000") {
                 continue;

@@ -1,7 +1,7 @@
 //! Arenas: the buckets of the objects whose hints are the same, modulo the dimensions. Each has a lock of its own.
 //!
-//! Who allocates in an arena that other threads have the lock of waits for them, some times; where that was so again and again, each
-//! thread allocates in an arena of its own of the same hint ([`Arenas`]).
+//! Who allocates in an arena that other threads allocate in, too, takes turns with them; where there were many, each thread allocates
+//! in an arena of its own of the same hint ([`Arenas`]).
 //!
 //! Who frees an object and finds the arena locked, or being taken away from its thread, does not wait: the object is put on a
 //! stack, and who took it away or whoever has the lock next frees it. Only who takes an arena away waits, until its thread has
@@ -29,8 +29,9 @@ use crate::table::PART;
 /// Arenas of a part that several threads want by turns before it is taken for what all do: each of them costs a membarrier more.
 const WANTED_AGAIN: usize = 16;
 
-/// Times that a thread finds an arena locked by another one before each allocates in one of its own.
-const MEETINGS: u8 = 8;
+/// Turns that threads take in an arena before each allocates in one of its own. Each has lines of the cache go from one processor to
+/// another, which takes longer than all else; and what has few objects is to have them in one place.
+const TURNS: u8 = 64;
 
 /// What all arenas of a context share.
 #[derive(Debug)]
@@ -91,19 +92,14 @@ impl Arena {
         {
             return own.alloc_here(units, align, supply);
         }
-        self.take_away(supply);
-        if let Some(_held) = self.lock.try_lock() {
-            // SAFETY: the lock is held until the end.
-            return unsafe { self.locked_and_freed(supply).take(self, units, align) };
-        }
-        self.lock.meet();
+        self.lock.take_turn();
         self.alloc_here(units, align, supply)
     }
 
-    /// Whether threads met here so often that each has an arena of its own beside this one.
+    /// Whether threads took turns here so often that each has an arena of its own beside this one.
     #[inline(always)]
     pub(crate) fn is_crowded(&self) -> bool {
-        self.lock.met() >= MEETINGS
+        self.lock.turns() >= TURNS
     }
 
     /// In this arena, if need be after other threads.
@@ -126,10 +122,10 @@ impl Arena {
         self.lock.own().is_some()
     }
 
-    /// As if threads had met here.
+    /// As if threads had taken turns here.
     #[cfg(test)]
     pub(crate) fn crowd(&self) {
-        (0..MEETINGS).for_each(|_| self.lock.meet());
+        self.lock.take_turns(TURNS);
     }
 
     /// Frees an object.

@@ -14,7 +14,7 @@
 use std::cell::Cell;
 use std::hint::spin_loop;
 use std::ptr::null_mut;
-use std::sync::atomic::{self, AtomicBool, AtomicPtr, AtomicU8, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{self, AtomicBool, AtomicPtr, AtomicU8, AtomicU16, AtomicU64, AtomicUsize, Ordering};
 use std::thread::yield_now;
 
 use crate::fence;
@@ -116,7 +116,9 @@ pub(crate) struct Biased {
     /// Not 0: held, where it is all threads'.
     shared: AtomicUsize,
     taken_away: AtomicBool,
-    met: AtomicU8,
+    turns: AtomicU8,
+    /// Whose turn it was last.
+    last: AtomicU16,
 }
 
 /// Releases its lock when it is dropped: what says that it is held.
@@ -224,16 +226,27 @@ impl Biased {
         is(self.owner.load(Ordering::Relaxed), ALL) && self.was_taken_away()
     }
 
-    /// A thread found it held by another one.
-    pub(crate) fn meet(&self) {
-        // Some may be lost, where two do it at once.
-        self.met.store(self.met().saturating_add(1), Ordering::Relaxed);
+    /// This thread has it, or waits for it: another turn if the last one was another thread's.
+    #[inline(always)]
+    pub(crate) fn take_turn(&self) {
+        // A number of ten bits.
+        let mine = number(MINE.get()) as u16;
+        if self.last.load(Ordering::Relaxed) != mine {
+            // Some may be lost, where two do it at once.
+            self.last.store(mine, Ordering::Relaxed);
+            self.turns.store(self.turns().saturating_add(1), Ordering::Relaxed);
+        }
     }
 
-    /// How often that was.
+    #[cfg(test)]
+    pub(crate) fn take_turns(&self, turns: u8) {
+        self.turns.store(turns, Ordering::Relaxed);
+    }
+
+    /// How many there were, or 255.
     #[inline(always)]
-    pub(crate) fn met(&self) -> u8 {
-        self.met.load(Ordering::Relaxed)
+    pub(crate) fn turns(&self) -> u8 {
+        self.turns.load(Ordering::Relaxed)
     }
 
     /// Locks it, and leaves it to whom it is.
@@ -438,6 +451,29 @@ mod tests {
         drop(others.lock());
         let borrowed = others.borrow();
         assert!(!borrowed.is_from_owner());
+    }
+
+    #[test]
+    fn a_turn_is_another_threads() {
+        let lock = Biased::default();
+        // So that it has a slot.
+        drop(Biased::default().lock());
+        (0..3).for_each(|_| lock.take_turn());
+        let one = u8::from(fence::is_there());
+        assert_eq!(lock.turns(), one);
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                drop(Biased::default().lock());
+                (0..3).for_each(|_| lock.take_turn());
+            });
+        });
+        lock.take_turn();
+        assert_eq!(lock.turns(), 3 * one);
+        for _ in 0..300 {
+            lock.last.store(SLOTS as u16, Ordering::Relaxed);
+            lock.take_turn();
+        }
+        assert_eq!(lock.turns(), u8::MAX);
     }
 
     #[test]

@@ -2,18 +2,18 @@
 //!
 //! ```text
 //!   first ── arena 0, arena 1, …        what all threads allocate in
-//!   lane of a thread ── arena 0, …      where threads met in the first one
+//!   lane of a thread ── arena 0, …      where threads took many turns in the first one
 //!   lane of another one ── arena 0, …
 //! ```
 //!
-//! An arena that several threads want at the same moment is a queue: all but one wait, and the lines of its lock, its buckets'
-//! headers and its objects go from one processor to the other. From then on each thread allocates in an arena of the same number
-//! in a lane of its own. The objects of one hint then are in as many places as there are such threads, which no two of them write.
+//! An arena that several threads want by turns has the lines of its lock, its buckets' headers and its objects go from one
+//! processor to the other, and who wants it at the same moment waits. After some turns each thread allocates in an arena of the same
+//! number in a lane of its own. The objects of one hint then are in as many places as there are such threads, which no two of them write.
 #![allow(unsafe_code)] // lanes are memory of the allocator below
 
 use std::alloc::{GlobalAlloc, Layout};
 use std::ptr::{NonNull, null_mut};
-use std::sync::atomic::{AtomicPtr, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 
 use crate::arena::Arena;
 use crate::below::Below;
@@ -29,12 +29,14 @@ pub(crate) struct Arenas {
     first: Table,
     /// Null as long as there is none.
     lanes: AtomicPtr<Lanes>,
+    /// Lanes that there are.
+    made: AtomicUsize,
 }
 
 impl Arenas {
     /// `None`: the allocator below has no memory.
     pub(crate) fn new<A: GlobalAlloc>(arenas: usize, below: &Below<A>) -> Option<Self> {
-        Some(Self { first: Table::new(arenas, below)?, lanes: AtomicPtr::new(null_mut()) })
+        Some(Self { first: Table::new(arenas, below)?, lanes: AtomicPtr::new(null_mut()), made: AtomicUsize::new(0) })
     }
 
     /// An arena by its number. `None`: the allocator below has no memory.
@@ -89,8 +91,14 @@ impl Arenas {
         unsafe {
             place.write(lane);
             entry.store(place.as_ptr(), Ordering::Release);
+            self.made.fetch_add(1, Ordering::Relaxed);
             Some(place.as_ref())
         }
+    }
+
+    /// How many arenas there may be of each number.
+    pub(crate) fn sets(&self) -> usize {
+        1 + self.made.load(Ordering::Relaxed)
     }
 
     /// The first ones, then each lane's.
@@ -119,7 +127,7 @@ impl Arenas {
     /// By number, each with threads' own of the same number if there are any.
     pub(crate) fn numbered(&self) -> impl Iterator<Item = (&Arena, impl Iterator<Item = &Arena>)> {
         self.first.present().map(|(number, arena)| {
-            // Where threads never met there is nothing in lanes.
+            // Else there is nothing in lanes.
             let tables = self.tables().skip(1).take(if arena.is_crowded() { SLOTS } else { 0 });
             (arena, tables.filter_map(move |lane| lane.peek(number)))
         })

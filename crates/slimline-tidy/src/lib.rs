@@ -92,8 +92,8 @@
 //!
 //! Any thread may allocate, and free what another one allocated: what has the same hint lies in the same buckets, whoever makes
 //! it. An arena is its first thread's, for which its lock costs next to nothing; once several threads want it, it is all threads',
-//! with a lock that is held for some nanoseconds; and where they want it at the same moment, again and again, each has one of its
-//! own of the same hint. A signal's handler must not use a context.
+//! with a lock that is held for some nanoseconds; and where they want it by turns, again and again, each has one of its own of
+//! the same hint. A signal's handler must not use a context.
 
 #![warn(missing_debug_implementations)]
 

@@ -223,7 +223,7 @@ impl<A: GlobalAlloc> Locked<'_, A> {
     /// See above.
     unsafe fn may_keep(self) -> bool {
         let keepers = &self.supply.keepers;
-        let most = KEPT_BYTES >> self.supply.shape.bits();
+        let most = self.supply.arenas.sets() * (KEPT_BYTES >> self.supply.shape.bits());
         // Some may be one more at the same time: there are no more of them than threads.
         let may = keepers.load(Ordering::Relaxed) < most;
         if may {

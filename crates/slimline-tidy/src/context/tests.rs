@@ -158,7 +158,7 @@ fn buckets_of_two_threads<A: GlobalAlloc + Sync>(context: &Context<A>, hint: usi
 }
 
 #[test]
-fn where_threads_met_each_allocates_in_an_arena_of_its_own() {
+fn after_many_turns_each_thread_allocates_in_an_arena_of_its_own() {
     let context = Context::new(&[300]).unwrap();
     assert_eq!(buckets_of_two_threads(&context, 298), 1);
     context.supply.arenas.get(299, &context.supply.below).unwrap().crowd();
