@@ -13,7 +13,7 @@ use slimline_simulate::relocated::Steps;
 use slimline_simulate::simulation::Outcome;
 
 pub use self::arenas::{BUCKET_BYTES, in_arenas};
-pub use self::other_run::{HeldBy, OtherRun};
+pub use self::other_run::{HeldBy, HeldValues, OtherRun};
 use self::placing::Placing;
 pub(crate) use self::placing::{ALIGNMENT, PLACE, block_spacing};
 pub use self::slots::Slots;

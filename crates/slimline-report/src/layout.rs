@@ -73,8 +73,8 @@ pub struct OtherRunRow {
     pub trace: String,
     /// Objects of this run that it has, too.
     pub known: u64,
-    /// The field by which they are; else it is the line that allocates them, and the number of their allocation there.
-    pub by: Option<String>,
+    /// The fields by which they are; else it is the line that allocates them, and the number of their allocation there.
+    pub by: Option<Vec<String>>,
 }
 
 /// Whether another order is better.

@@ -7,18 +7,21 @@ use crate::full_trace::object_fields::Held;
 use crate::full_trace::objects::{Object, ObjectOrigin};
 
 /// What is the same in both runs, beside the place: the object's process, number of allocation there and place in an array, or what its
-/// field holds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+/// fields hold.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Same {
     Allocation { process: u32, ordinal: u32, index: Option<u32> },
-    Value(Held),
+    Values(HeldValues),
 }
 
-/// Function, file, line and type; of what is known by a field the type alone.
+/// Function, file, line and type; of what is known by fields the type alone.
 type Place = (String, String, u32, String);
 
-/// What an object's field holds, by its number.
-pub type HeldBy<'a> = &'a dyn Fn(u32) -> Option<Held>;
+/// What an object's fields hold, in the order that they are named in.
+pub type HeldValues = Box<[Held]>;
+
+/// The same by an object's number; nothing where one of them is not known.
+pub type HeldBy<'a> = &'a dyn Fn(u32) -> Option<HeldValues>;
 
 /// An order of another run's objects.
 #[derive(Debug, Default)]
@@ -28,7 +31,7 @@ pub struct OtherRun {
 }
 
 impl OtherRun {
-    /// Objects are the same in both runs if a field holds the same where one is named, else if they are the same line's same block in the
+    /// Objects are the same in both runs if fields hold the same where some are named, else if they are the same line's same block in the
     /// order of allocation. Of several that are, the first one counts.
     pub fn new((objects, origins): (&[Object], &[ObjectOrigin]), held: Option<HeldBy<'_>>, order: &[u32]) -> Self {
         let mut own = Self::default();
@@ -67,7 +70,7 @@ fn same(object: &Object, number: u32, held: Option<HeldBy<'_>>) -> Option<Same> 
     let &Object { process, ordinal, index, .. } = object;
     match held {
         None => Some(Same::Allocation { process, ordinal, index }),
-        Some(held) => held(number).map(Same::Value),
+        Some(held) => held(number).map(Same::Values),
     }
 }
 
@@ -119,14 +122,21 @@ mod tests {
     }
 
     #[test]
-    fn what_a_field_holds_says_who_it_is() {
+    fn what_fields_hold_says_who_it_is() {
         let (before, lines) = (objects(4), origins());
         // As numbers with a fraction the two are one.
         let large = (1 << 60) + 1;
-        let held = |number| [Some(large), Some(1 << 60), None, Some(large)][number as usize].map(Held::Integer);
+        let one = |integer| Box::from([Held::Integer(integer)]);
+        let held = |number| [Some(large), Some(1 << 60), None, Some(large)][number as usize].map(one);
         let other = OtherRun::new((&before, &lines), Some(&held), &[3, 2, 1, 0]);
         let now = objects(3);
-        let held = |number| [Some(9), Some(1 << 60), Some(large)][number as usize].map(Held::Integer);
+        let held = |number| [Some(9), Some(1 << 60), Some(large)][number as usize].map(one);
         assert_eq!(other.order((&now, &lines), Some(&held)), (vec![2, 1, 0], 2));
+        // Of two fields both count.
+        let two = |number: u32| Some([Held::Integer(number.into()), Held::Integer(7)].into());
+        let other = OtherRun::new((&before, &lines), Some(&two), &[3, 2, 1, 0]);
+        assert_eq!(other.order((&now, &lines), Some(&two)), (vec![2, 1, 0], 3));
+        let two = |number: u32| Some([Held::Integer(number.into()), Held::Integer((7 + number % 2).into())].into());
+        assert_eq!(other.order((&now, &lines), Some(&two)), (vec![2, 0, 1], 2));
     }
 }

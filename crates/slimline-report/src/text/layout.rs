@@ -122,10 +122,10 @@ fn orders(out: &mut impl Write, report: &LayoutReport) -> fmt::Result {
             plain(&other.trace),
             count(other.known),
             plural(report.objects, "object"),
-            other
-                .by
-                .as_deref()
-                .map_or_else(|| "by line and number of allocation".to_owned(), |by| format!("by {}", plain(by)))
+            other.by.as_deref().map_or_else(
+                || "by line and number of allocation".to_owned(),
+                |by| format!("by {}", plain(&by.join(" and ")))
+            )
         );
         fold(out, &words, 2, 2)?;
     }

@@ -138,6 +138,7 @@ pub(crate) struct ObjectInput {
         slimline layout second.trace --order-from first.trace     # trained on one, tried on another\n  \
         slimline layout run.trace --graph objects.svg --picture pages.svg\n  \
         slimline layout run.trace --order-by node.id --order ids     # elements of arrays are objects, too\n  \
+        slimline layout run.trace --order-by edge.from --order-by edge.to --order edges.csv\n  \
         slimline layout run.trace --format json | jq '.orders[] | {order, caches}'\n\n\
         Objects are blocks of the heap, from when each is allocated until it is freed; with --order-by elements of arrays of structures, too. Two are neighbours of the access graph where one \
         thread accesses one and then, within the window, the other; accesses to anything but objects do not count. Communities of the graph (Louvain) lie side by \
@@ -155,9 +156,9 @@ pub(crate) struct Layout {
     #[arg(long, value_name = "FILE")]
     pub(crate) order: Option<PathBuf>,
     /// Objects are known by what this field holds: --order writes its values, a line each, to order an input file by; --order-from
-    /// finds objects again by it
+    /// finds objects again by it. May be repeated, where one field says too little: values are separated by commas
     #[arg(long, value_name = "FIELD")]
-    pub(crate) order_by: Option<String>,
+    pub(crate) order_by: Vec<String>,
     /// Also try the order that another run's accesses make, to see what an order is worth in a run that it was not made of
     #[arg(long, value_name = "TRACE")]
     pub(crate) order_from: Option<PathBuf>,

@@ -10,7 +10,7 @@ use anyhow::bail;
 use slimline_analyze::full_trace::attributed::address_space;
 use slimline_analyze::full_trace::object_fields::{Field, Held};
 use slimline_analyze::full_trace::objects::Object;
-use slimline_analyze::object_layout::{Arranged, Arrangement, HeldBy, OtherRun, Replayed};
+use slimline_analyze::object_layout::{Arranged, Arrangement, HeldBy, HeldValues, OtherRun, Replayed};
 use slimline_report::layout::{GraphFacts, LargerRow, LayoutReport, OtherRunRow, write_order};
 use slimline_report::layout_picture::{PANEL_CELLS, write_picture};
 use slimline_report::object_graph::{DrawnGraph, MOST_DRAWN};
@@ -28,9 +28,9 @@ use crate::say;
 /// Fields that are named where there is none of the name that is asked for.
 const FIELDS_NAMED: usize = 20;
 
-/// What is wanted of objects that are known by a field, or by nothing.
-fn wanted(field: Option<&str>) -> Wanted {
-    if field.is_some() { Wanted::Fields } else { Wanted::Blocks }
+/// What is wanted of objects that are known by fields, or by nothing.
+fn wanted(fields: &[String]) -> Wanted {
+    if fields.is_empty() { Wanted::Blocks } else { Wanted::Fields }
 }
 
 /// Makes the access graph in one pass of a trace, and replays it with objects in each order in a second one.
@@ -43,8 +43,8 @@ pub(crate) fn run(options: &cli::Layout) -> anyhow::Result<u8> {
         );
     }
     let cli::ObjectInput { trace: directory, window, seed } = &options.input;
-    let field = options.order_by.as_deref();
-    if field.is_some() && options.order.is_none() && options.order_from.is_none() {
+    let fields = options.order_by.as_slice();
+    if !fields.is_empty() && options.order.is_none() && options.order_from.is_none() {
         bail!("--order-by goes with --order FILE, --order-from TRACE, or both");
     }
     if is_standard_output(&options.order) && is_standard_output(&options.picture) {
@@ -55,23 +55,25 @@ pub(crate) fn run(options: &cli::Layout) -> anyhow::Result<u8> {
     }
     let machine = simulated_machine(&options.machine)?;
     let other = options.order_from.as_deref().map(|other| other_run(other, options)).transpose()?;
-    let trace = ObjectTrace::open(directory, wanted(field))?;
+    let trace = ObjectTrace::open(directory, wanted(fields))?;
     let (found, graph) = trace.objects(*window)?;
     let graph = ObjectGraph::of(graph, *seed);
-    let held = field.map(|field| held(&found, field)).transpose()?;
+    let held = held(&found, fields)?;
     let of = (found.objects.as_slice(), found.origins.as_slice());
     let of_other_run = other.map(|other| other.order(of, held.as_ref().map(|held| held as HeldBy<'_>)));
     let (of_other_run, known) = of_other_run.unwrap_or_default();
     let all = graph.arrangements(&found, (&of_other_run, *seed), &Arrangement::ALL)?;
     let ObjectGraph { graph: edges, hierarchical } = &graph;
     let (objects, origins) = (found.objects.as_slice(), found.origins.as_slice());
-    match (&options.order, held.as_ref().zip(field)) {
-        (Some(path), Some((held, field))) => {
-            let values: Vec<Held> = hierarchical.order.iter().filter_map(|number| held(*number)).collect();
-            write_whole(path, |out| values.iter().try_for_each(|value| writeln!(out, "{value}")))?;
-            if values.len() < objects.len() {
-                let (file, written, all) = (path.display(), values.len(), objects.len());
-                say(format_args!("slimline: {file}: {written} of {all} objects were seen to hold {field}"));
+    match (&options.order, held.as_ref()) {
+        (Some(path), Some(held)) => {
+            let known = || hierarchical.order.iter().filter_map(|number| held(*number));
+            let line = |values: &[Held]| values.iter().map(Held::to_string).collect::<Vec<_>>().join(",");
+            write_whole(path, |out| known().try_for_each(|values| writeln!(out, "{}", line(&values))))?;
+            let written = known().count();
+            if written < objects.len() {
+                let (file, all, fields) = (path.display(), objects.len(), fields.join(" and "));
+                say(format_args!("slimline: {file}: {written} of {all} objects were seen to hold {fields}"));
             }
         }
         (Some(path), None) => {
@@ -101,7 +103,7 @@ pub(crate) fn run(options: &cli::Layout) -> anyhow::Result<u8> {
         other_run: options.order_from.as_ref().map(|other| OtherRunRow {
             trace: other.display().to_string(),
             known,
-            by: options.order_by.clone(),
+            by: (!fields.is_empty()).then(|| fields.to_vec()),
         }),
         larger,
     };
@@ -118,12 +120,12 @@ pub(crate) fn run(options: &cli::Layout) -> anyhow::Result<u8> {
 
 /// The hierarchical order of another run's objects.
 fn other_run(directory: &Path, options: &cli::Layout) -> anyhow::Result<OtherRun> {
-    let field = options.order_by.as_deref();
-    let trace = ObjectTrace::open(directory, wanted(field))?;
+    let fields = options.order_by.as_slice();
+    let trace = ObjectTrace::open(directory, wanted(fields))?;
     let (found, graph) = trace.objects(options.input.window)?;
     found.trace.missing.iter().for_each(|what| say(format_args!("slimline: {}: missing: {what}", directory.display())));
     let order = ObjectGraph::of(graph, options.input.seed).hierarchical.order;
-    let held = field.map(|field| held(&found, field)).transpose()?;
+    let held = held(&found, fields)?;
     Ok(OtherRun::new((&found.objects, &found.origins), held.as_ref().map(|held| held as HeldBy<'_>), &order))
 }
 
@@ -191,8 +193,17 @@ fn drawing(path: &Path) -> anyhow::Result<Drawing> {
     }
 }
 
-/// What a field holds in an object, by the object's number.
-fn held<'a>(found: &'a Objects, name: &'a str) -> anyhow::Result<impl Fn(u32) -> Option<Held> + 'a> {
+/// What these fields hold in an object, by the object's number. `None`: it is not asked for any.
+fn held<'a>(
+    found: &'a Objects,
+    names: &'a [String],
+) -> anyhow::Result<Option<impl Fn(u32) -> Option<HeldValues> + 'a>> {
+    let fields = names.iter().map(|name| held_in(found, name)).collect::<anyhow::Result<Vec<_>>>()?;
+    Ok((!fields.is_empty()).then_some(move |number| fields.iter().map(|held| held(number)).collect()))
+}
+
+/// What one field does.
+fn held_in<'a>(found: &'a Objects, name: &'a str) -> anyhow::Result<impl Fn(u32) -> Option<Held> + 'a> {
     // Where one line's objects have several of the name, the one that most of them have.
     let mut named: Vec<&Field> = found.fields.named(name).collect();
     named.sort_by_key(|field| field.known());

@@ -200,6 +200,12 @@ fn objects_of_a_pool_are_as_close_as_the_pool_puts_them() {
     groups.sort_unstable();
     assert_eq!(groups, (0..4000).map(|group| group + (1 << 60)).collect::<Vec<_>>());
     assert!(told.contains("Access graph"), "the report: {told}");
+    let [both, _] = said(directory, &[&by_field[..], &["--order-by", "value"]].concat());
+    let pairs: Vec<(&str, &str)> = both.lines().map(|line| line.split_once(',').unwrap()).collect();
+    assert!(pairs.iter().all(|(group, value)| group.parse() == Ok(value.parse::<i64>().unwrap() + (1 << 60))));
+    assert_eq!(pairs.iter().map(|(group, _)| *group).collect::<Vec<_>>(), order.lines().collect::<Vec<_>>());
+    let unknown = failed(directory, &[&by_field[..], &["--order-by", "worth"]].concat());
+    assert!(unknown.starts_with("slimline: --order-by worth: no object of"), "{unknown}");
     let refused = failed(directory, &[&by_field[..], &["--picture", "-"]].concat());
     assert!(refused.contains("--order - and --picture -: one of them can be standard output"), "{refused}");
 }
