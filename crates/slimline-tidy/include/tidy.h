@@ -1,4 +1,5 @@
-/* Tidy: an allocator that takes hints. What is allocated with the same hint lies side by side.
+/* Tidy: an allocator that takes hints. What is allocated with the same hint lies side by side (that of many threads which
+ * allocate with one hint for long, each one's by itself).
  *
  *   const size_t sizes[] = {64, 64};                      // two dimensions: x and y of a mesh, 64 strips each
  *   struct tidy_context *mesh = tidy_create(2, sizes);

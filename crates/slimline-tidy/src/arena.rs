@@ -16,7 +16,7 @@ use std::cell::UnsafeCell;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering, fence};
 
-use self::locked::{Chain, Locked};
+use self::locked::{Buckets, Chain, Locked};
 use crate::below::Below;
 use crate::biased::{self, Biased, Taken};
 use crate::bucket::{Bucket, Shape};
@@ -29,9 +29,9 @@ use crate::table::PART;
 /// Arenas of a part that several threads want by turns before it is taken for what all do: each of them costs a membarrier more.
 const WANTED_AGAIN: usize = 16;
 
-/// Turns that threads take in an arena before each allocates in one of its own. Each has lines of the cache go from one processor to
-/// another, which takes longer than all else; and what has few objects is to have them in one place.
-const TURNS: u8 = 64;
+/// Turns that threads take in an arena before each allocates in one of its own: each turn has lines of the cache go from one processor to
+/// another, which takes longer than all else. Until then, and so where few objects are made at all, they are in one place.
+const TURNS: u8 = 250;
 
 /// What all arenas of a context share.
 #[derive(Debug)]
@@ -64,68 +64,79 @@ unsafe impl Sync for Arena {}
 unsafe impl Send for Arena {}
 
 impl Arena {
-    /// Memory for an object, here or where this thread allocates instead. `number` is the arena's. `None`: the allocator below
-    /// has none.
+    /// Memory for an object, here or where this thread allocates instead. `None`: the allocator below has none.
     #[inline(always)]
-    pub(crate) fn alloc<A: GlobalAlloc>(
-        &self,
-        number: usize,
-        units: usize,
-        align: usize,
-        supply: &Supply<A>,
-    ) -> Option<NonNull<u8>> {
-        let Some(_held) = self.lock.own() else { return self.alloc_shared(number, units, align, supply) };
+    pub(crate) fn alloc<A: GlobalAlloc>(&self, units: usize, align: usize, supply: &Supply<A>) -> Option<NonNull<u8>> {
+        let Some(_held) = self.lock.own() else { return self.alloc_shared(units, align, supply) };
         // SAFETY: the lock is held until the end.
-        unsafe { self.locked(supply).take(self, units, align) }
+        unsafe { self.locked(supply).take(self, units, align, Buckets::OrNew) }
     }
 
     #[inline(never)]
-    fn alloc_shared<A: GlobalAlloc>(
+    fn alloc_shared<A: GlobalAlloc>(&self, units: usize, align: usize, supply: &Supply<A>) -> Option<NonNull<u8>> {
+        if self.is_crowded()
+            && let Some(own) = supply.arenas.own(self.number(), &supply.below)
+        {
+            return self.alloc_in_own(own, units, align, supply);
+        }
+        self.lock.take_turn();
+        self.alloc_here(units, align, Buckets::OrNew, supply)
+    }
+
+    /// In this thread's own arena of the same number. Before that gets a second bucket, or where there is no memory for one, it may be
+    /// in this one: so what was made here until all had their own leaves room for others when it is freed.
+    fn alloc_in_own<A: GlobalAlloc>(
         &self,
-        number: usize,
+        own: &Arena,
         units: usize,
         align: usize,
         supply: &Supply<A>,
     ) -> Option<NonNull<u8>> {
-        if self.is_crowded()
-            && let Some(own) = supply.arenas.own(number, &supply.below)
-        {
-            return own.alloc_here(units, align, supply);
-        }
-        self.lock.take_turn();
-        self.alloc_here(units, align, supply)
+        let there = || {
+            let _held = self.lock.try_lock()?;
+            // SAFETY: the lock is held until the end.
+            unsafe { self.locked_and_freed(supply).take(self, units, align, Buckets::Owned) }
+        };
+        own.alloc_here(units, align, Buckets::OrFirst, supply)
+            .or_else(there)
+            .or_else(|| own.alloc_here(units, align, Buckets::OrNew, supply))
+            .or_else(|| self.alloc_here(units, align, Buckets::Owned, supply))
     }
 
-    /// Whether threads took turns here so often that each has an arena of its own beside this one.
+    /// Whether threads took turns here so often that each has an arena of its own of the same number.
     #[inline(always)]
     pub(crate) fn is_crowded(&self) -> bool {
         self.lock.turns() >= TURNS
     }
 
     /// In this arena, if need be after other threads.
-    #[inline(always)]
-    pub(crate) fn alloc_here<A: GlobalAlloc>(
+    fn alloc_here<A: GlobalAlloc>(
         &self,
         units: usize,
         align: usize,
+        buckets: Buckets,
         supply: &Supply<A>,
     ) -> Option<NonNull<u8>> {
         self.take_away(supply);
         let _held = self.lock.lock();
         // SAFETY: the lock is held until the end.
-        unsafe { self.locked_and_freed(supply).take(self, units, align) }
+        unsafe { self.locked_and_freed(supply).take(self, units, align, buckets) }
+    }
+
+    /// That of its hint.
+    pub(crate) fn number(&self) -> usize {
+        self.lock.number() as usize
+    }
+
+    /// Before anybody else knows of it.
+    pub(crate) fn set_number(&self, number: usize) {
+        self.lock.set_number(number as u32);
     }
 
     /// Whether it is this thread's.
     #[cfg(test)]
     pub(crate) fn is_own(&self) -> bool {
         self.lock.own().is_some()
-    }
-
-    /// As if threads had taken turns here.
-    #[cfg(test)]
-    pub(crate) fn crowd(&self) {
-        self.lock.take_turns(TURNS);
     }
 
     /// Frees an object.
@@ -151,14 +162,14 @@ impl Arena {
     #[inline(never)]
     unsafe fn free_shared<A: GlobalAlloc>(&self, object: NonNull<u8>, bucket: NonNull<Bucket>, supply: &Supply<A>) {
         self.take_away(supply);
-        // SAFETY: as in `free`.
-        unsafe {
-            if let Some(_held) = self.lock.try_lock() {
-                self.locked_and_freed(supply).give(bucket, object.addr().get());
-            } else {
-                self.put_off(object, bucket, supply);
-            }
+        if let Some(_held) = self.lock.try_lock() {
+            // SAFETY: as in `free`.
+            unsafe { self.locked_and_freed(supply).give(bucket, object.addr().get()) };
+        } else {
+            // SAFETY: as the caller promises.
+            unsafe { self.put_off(object, bucket) };
         }
+        self.free_put_off(supply);
     }
 
     /// If it is another thread's, with the arenas beside it: where hints tell nothing each of them would be wanted soon, and to
@@ -187,7 +198,7 @@ impl Arena {
     ///
     /// As for [`free`](Self::free).
     #[cold]
-    unsafe fn put_off<A: GlobalAlloc>(&self, object: NonNull<u8>, bucket: NonNull<Bucket>, supply: &Supply<A>) {
+    unsafe fn put_off(&self, object: NonNull<u8>, bucket: NonNull<Bucket>) {
         // The owner's pointer may be to less than a unit, which is written here.
         // SAFETY: a bucket's data are written once, before anybody owns it.
         let object = unsafe { (*bucket.as_ptr()).data }.with_addr(object.addr().get());
@@ -201,10 +212,18 @@ impl Arena {
                 Err(other) => first = other,
             }
         }
-        // Who had the lock may have looked before the object was there. If somebody has it now, who has it next looks: its owner
-        // alone does not, and whose own it is becomes known by the way that all go.
-        fence(Ordering::SeqCst);
-        if let Some(_held) = self.lock.try_lock() {
+    }
+
+    /// Frees what was put off while the lock was held. Where another thread that does not own it has it now, that one comes here next, or
+    /// looks before it takes something.
+    fn free_put_off<A: GlobalAlloc>(&self, supply: &Supply<A>) {
+        loop {
+            // Either who puts off finds the lock free, or who leaves it what was put off.
+            fence(Ordering::SeqCst);
+            if self.waiting.load(Ordering::Relaxed).is_null() {
+                return;
+            }
+            let Some(_held) = self.lock.try_lock() else { return };
             // SAFETY: the lock is held.
             unsafe { self.locked_and_freed(supply) };
         }

@@ -8,13 +8,15 @@
 //!
 //! The owner says in its own slot which lock it is in, and looks whether the lock still is its own: a store and three loads, no
 //! exchange. Who takes the lock away changes the owner, lets [`fence::heavy`] pass, and waits until the former owner's slot
-//! no longer has this lock. What is all threads' is a lock of one word that waits by spinning. Who only looks after what a lock
-//! guards borrows it: it is taken away likewise, and its owner's again then.
+//! no longer has this lock. What is all threads' is a lock of one word that waits by spinning, and counts how often another thread's
+//! turn it is. Who only looks after what a lock guards borrows it: it is taken away likewise, and its owner's again then.
 
 use std::cell::Cell;
 use std::hint::spin_loop;
 use std::ptr::null_mut;
-use std::sync::atomic::{self, AtomicBool, AtomicPtr, AtomicU8, AtomicU16, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{
+    self, AtomicBool, AtomicPtr, AtomicU8, AtomicU16, AtomicU32, AtomicU64, AtomicUsize, Ordering,
+};
 use std::thread::yield_now;
 
 use crate::fence;
@@ -116,9 +118,13 @@ pub(crate) struct Biased {
     /// Not 0: held, where it is all threads'.
     shared: AtomicUsize,
     taken_away: AtomicBool,
+    /// How often another thread than before took it while it was all threads'. This and the next two are nothing that the lock needs, but
+    /// would be bytes that nothing is in.
     turns: AtomicU8,
     /// Whose turn it was last.
     last: AtomicU16,
+    /// What it is the lock of.
+    number: AtomicU32,
 }
 
 /// Releases its lock when it is dropped: what says that it is held.
@@ -226,27 +232,32 @@ impl Biased {
         is(self.owner.load(Ordering::Relaxed), ALL) && self.was_taken_away()
     }
 
-    /// This thread has it, or waits for it: another turn if the last one was another thread's.
+    /// A thread that is not its owner is about to lock it. Those without a slot are as one.
     #[inline(always)]
     pub(crate) fn take_turn(&self) {
         // A number of ten bits.
-        let mine = number(MINE.get()) as u16;
+        let mine = number(mine()) as u16;
         if self.last.load(Ordering::Relaxed) != mine {
-            // Some may be lost, where two do it at once.
             self.last.store(mine, Ordering::Relaxed);
-            self.turns.store(self.turns().saturating_add(1), Ordering::Relaxed);
+            // Where two do it at once one may be lost, but it never becomes less.
+            self.turns.fetch_max(self.turns().saturating_add(1), Ordering::Relaxed);
         }
     }
 
-    #[cfg(test)]
-    pub(crate) fn take_turns(&self, turns: u8) {
-        self.turns.store(turns, Ordering::Relaxed);
-    }
-
-    /// How many there were, or 255.
+    /// How many turns there were, or 255.
     #[inline(always)]
     pub(crate) fn turns(&self) -> u8 {
         self.turns.load(Ordering::Relaxed)
+    }
+
+    /// What [`set_number`](Self::set_number) was told.
+    #[inline(always)]
+    pub(crate) fn number(&self) -> u32 {
+        self.number.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_number(&self, number: u32) {
+        self.number.store(number, Ordering::Relaxed);
     }
 
     /// Locks it, and leaves it to whom it is.
@@ -456,16 +467,11 @@ mod tests {
     #[test]
     fn a_turn_is_another_threads() {
         let lock = Biased::default();
-        // So that it has a slot.
-        drop(Biased::default().lock());
         (0..3).for_each(|_| lock.take_turn());
         let one = u8::from(fence::is_there());
         assert_eq!(lock.turns(), one);
         thread::scope(|scope| {
-            scope.spawn(|| {
-                drop(Biased::default().lock());
-                (0..3).for_each(|_| lock.take_turn());
-            });
+            scope.spawn(|| (0..3).for_each(|_| lock.take_turn()));
         });
         lock.take_turn();
         assert_eq!(lock.turns(), 3 * one);

@@ -46,8 +46,8 @@ pub struct Context<A: GlobalAlloc = System> {
 
 // SAFETY: all that its pointers refer to is the context's own memory, which goes with it.
 unsafe impl<A: GlobalAlloc + Send> Send for Context<A> {}
-// SAFETY: arenas, slabs and the list of large objects are each behind a lock, the map and the table are atomic, and the
-// allocator below can be called from any thread. Without an arena's lock is read: of a bucket with an object its arena
+// SAFETY: arenas, slabs and the list of large objects are each behind a lock, the map and the tables are atomic, and lanes' tables not
+// written once they can be found; the allocator below can be called from any thread. Without an arena's lock is read: of a bucket with an object its arena
 // (`owner`) and its data (`put_off`), which are written before the object is handed out, and not again as long as it is there;
 // and, under the slabs' lock, what statistics count, which is atomic.
 unsafe impl<A: GlobalAlloc + Sync> Sync for Context<A> {}
@@ -138,7 +138,7 @@ impl<A: GlobalAlloc> Context<A> {
             return self.large.alloc(layout, false, arena, &self.supply.below);
         }
         let (units, align) = units_of(layout);
-        self.supply.arenas.get(arena, &self.supply.below)?.alloc(arena, units, align, &self.supply)
+        self.supply.arenas.get(arena, &self.supply.below)?.alloc(units, align, &self.supply)
     }
 
     pub(crate) fn alloc_zeroed_in(&self, layout: Layout, arena: usize) -> Option<NonNull<u8>> {
@@ -217,7 +217,7 @@ impl<A: GlobalAlloc> Context<A> {
     ) -> Option<NonNull<u8>> {
         let layout = Layout::from_size_align(size, align).ok()?;
         let small = self.is_small(layout);
-        let (old_bytes, arena) = match self.owner(object) {
+        let (old_bytes, own) = match self.owner(object) {
             Some((arena, bucket)) => {
                 // SAFETY: the arena owns the bucket that the object is in.
                 let old_units = unsafe {
@@ -231,7 +231,7 @@ impl<A: GlobalAlloc> Context<A> {
                         arena.units_of(object, bucket, &self.supply)
                     }
                 };
-                (old_units * UNIT_BYTES, Err(arena))
+                (old_units * UNIT_BYTES, arena.number())
             }
             None => {
                 // SAFETY: an object that is in no slab is a large one.
@@ -240,21 +240,11 @@ impl<A: GlobalAlloc> Context<A> {
                     if !small && align <= old.align() {
                         return self.large.realloc(object, size, &self.supply.below);
                     }
-                    (old.size(), Ok(Large::arena(object)))
+                    (old.size(), Large::arena(object))
                 }
             }
         };
-        let new = match (to, arena) {
-            (Some(number), _) | (None, Ok(number)) => self.alloc_in(layout, number)?,
-            (None, Err(arena)) if small => {
-                let (units, align) = units_of(layout);
-                arena.alloc_here(units, align, &self.supply)?
-            }
-            (None, Err(arena)) => {
-                let number = self.supply.arenas.number(arena);
-                self.large.alloc(layout, false, number, &self.supply.below)?
-            }
-        };
+        let new = self.alloc_in(layout, to.unwrap_or(own))?;
         // SAFETY: both are valid for as many bytes, and are two; the caller uses the former no longer.
         unsafe {
             new.copy_from_nonoverlapping(object, old_bytes.min(size));
@@ -271,7 +261,7 @@ impl<A: GlobalAlloc> Context<A> {
     #[cfg(feature = "c")]
     pub(crate) unsafe fn arena_of(&self, object: NonNull<u8>) -> usize {
         match self.owner(object) {
-            Some((arena, _)) => self.supply.arenas.number(arena),
+            Some((arena, _)) => arena.number(),
             // SAFETY: an object that is in no slab is a large one.
             None => unsafe { Large::arena(object) },
         }
@@ -306,9 +296,9 @@ impl<A: GlobalAlloc> Context<A> {
         let mut all = Statistics::default();
         self.supply.arenas.present().for_each(|arena| arena.settle(&self.supply));
         let slabs = self.supply.slabs.stay();
-        for (arena, lanes) in self.supply.arenas.numbered() {
+        for (first, own) in self.supply.arenas.by_number() {
             let mut has_objects = false;
-            for arena in std::iter::once(arena).chain(lanes) {
+            for arena in std::iter::once(first).chain(own) {
                 let (buckets, objects) = arena.contents(&slabs);
                 all.buckets += buckets;
                 has_objects |= objects;

@@ -18,7 +18,6 @@ use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 use crate::arena::Arena;
 use crate::below::Below;
 use crate::biased::{SLOTS, slot};
-use crate::corruption;
 use crate::table::Table;
 
 /// By threads' slots. 8 KiB, made when the first thread needs a lane.
@@ -29,7 +28,7 @@ pub(crate) struct Arenas {
     first: Table,
     /// Null as long as there is none.
     lanes: AtomicPtr<Lanes>,
-    /// Lanes that there are.
+    /// Lanes that there are: they stay when their threads end, for the next ones.
     made: AtomicUsize,
 }
 
@@ -45,7 +44,7 @@ impl Arenas {
         self.first.get(number, below)
     }
 
-    /// This thread's own of a number. `None`: it has no slot, or the allocator below no memory.
+    /// This thread's own of a number. `None`: it has no slot, or the allocator below no memory for it.
     pub(crate) fn own<A: GlobalAlloc>(&self, number: usize, below: &Below<A>) -> Option<&Arena> {
         let slot = slot()?;
         let lanes = match self.lanes() {
@@ -78,7 +77,8 @@ impl Arenas {
         self.lanes()
     }
 
-    /// A slot is one thread's at a time: nobody else makes its lane.
+    /// A slot is one thread's at a time, and that thread does not come here while it is in `below`, which hides its slot: so nobody else makes
+    /// its lane. What the thread that had the slot before has made is seen by how the slot was given.
     #[cold]
     fn make_lane<A: GlobalAlloc>(&self, entry: &AtomicPtr<Table>, below: &Below<A>) -> Option<&Table> {
         let place = below.alloc(Layout::new::<Table>())?.cast::<Table>();
@@ -87,6 +87,7 @@ impl Arenas {
             unsafe { below.dealloc(place.cast(), Layout::new::<Table>()) };
             return None;
         };
+        debug_assert!(entry.load(Ordering::Relaxed).is_null());
         // SAFETY: it is memory for one, which stays until `clear` once it is published.
         unsafe {
             place.write(lane);
@@ -101,35 +102,34 @@ impl Arenas {
         1 + self.made.load(Ordering::Relaxed)
     }
 
-    /// The first ones, then each lane's.
     fn tables(&self) -> impl Iterator<Item = &Table> {
-        let lanes = self.lanes().into_iter().flatten();
+        std::iter::once(&self.first).chain(self.made())
+    }
+
+    fn made(&self) -> impl Iterator<Item = &Table> {
         // SAFETY: as in `own`.
-        std::iter::once(&self.first).chain(lanes.filter_map(|lane| unsafe { lane.load(Ordering::Acquire).as_ref() }))
+        let made =
+            self.lanes().into_iter().flatten().filter_map(|lane| unsafe { lane.load(Ordering::Acquire).as_ref() });
+        made.take(self.made.load(Ordering::Relaxed))
     }
 
     /// The arenas that are in one part of a table with one of these.
-    pub(crate) fn beside(&self, arena: &Arena) -> &[Arena] {
-        self.tables().find_map(|table| table.beside(arena)).unwrap_or_default()
+    pub(crate) fn beside<'a>(&'a self, arena: &'a Arena) -> &'a [Arena] {
+        let found = self.tables().find_map(|table| table.beside(arena));
+        found.unwrap_or(std::slice::from_ref(arena))
     }
 
-    /// The number of one of these arenas.
-    pub(crate) fn number(&self, arena: &Arena) -> usize {
-        let number = self.tables().find_map(|table| table.number(arena));
-        number.unwrap_or_else(|| corruption("use of what is no object"))
-    }
-
-    /// Those that ever were needed, and their neighbours.
+    /// All that ever were needed, and their neighbours.
     pub(crate) fn present(&self) -> impl Iterator<Item = &Arena> {
-        self.tables().flat_map(|table| table.present().map(|(_, arena)| arena))
+        self.tables().flat_map(Table::present)
     }
 
-    /// By number, each with threads' own of the same number if there are any.
-    pub(crate) fn numbered(&self) -> impl Iterator<Item = (&Arena, impl Iterator<Item = &Arena>)> {
-        self.first.present().map(|(number, arena)| {
-            // Else there is nothing in lanes.
-            let tables = self.tables().skip(1).take(if arena.is_crowded() { SLOTS } else { 0 });
-            (arena, tables.filter_map(move |lane| lane.peek(number)))
+    /// The first ones of all numbers, each with threads' own of the same number.
+    pub(crate) fn by_number(&self) -> impl Iterator<Item = (&Arena, impl Iterator<Item = &Arena>)> {
+        self.first.present().map(|first| {
+            // Else there is none.
+            let lanes = first.is_crowded().then(|| self.made()).into_iter().flatten();
+            (first, lanes.filter_map(|lane| lane.peek(first.number())))
         })
     }
 

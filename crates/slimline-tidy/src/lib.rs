@@ -2,7 +2,7 @@
 //!
 //! A program often knows which of its objects it will use together, and has no way to say so: malloc puts them in the order
 //! that they are made. Here each allocation takes a hint, some numbers; what is allocated with the same numbers lies in the
-//! same buckets of a few lines or pages, whenever it is made.
+//! same buckets of a few lines or pages, whenever it is made. (Where many threads make them all the time: see [below](#threads).)
 //!
 //! # A mesh
 //!
@@ -90,10 +90,10 @@
 //!
 //! # Threads
 //!
-//! Any thread may allocate, and free what another one allocated: what has the same hint lies in the same buckets, whoever makes
+//! Any thread may allocate, and free what another one allocated. What has the same hint lies in the same arena, whoever makes
 //! it. An arena is its first thread's, for which its lock costs next to nothing; once several threads want it, it is all threads',
-//! with a lock that is held for some nanoseconds; and where they want it by turns, again and again, each has one of its own of
-//! the same hint. A signal's handler must not use a context.
+//! with a lock that is held for some nanoseconds. After 250 turns that threads took in allocating there, each of them has an arena of its
+//! own of that hint: what many threads make and free for long is in as many places as there are such threads. A signal's handler must not use a context.
 
 #![warn(missing_debug_implementations)]
 

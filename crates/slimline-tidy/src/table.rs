@@ -52,7 +52,7 @@ impl Table {
         let entry = unsafe { self.parts().get_unchecked(number / PART) };
         let mut part = entry.load(Ordering::Acquire);
         if part.is_null() {
-            part = self.add(entry, below)?;
+            part = self.add(number, entry, below)?;
         }
         // SAFETY: a part is `arenas.min(PART)` arenas, zeroed, which is a valid one, published by a release; it stays until
         // `clear`, which has the table to itself.
@@ -60,9 +60,14 @@ impl Table {
     }
 
     #[cold]
-    fn add<A: GlobalAlloc>(&self, entry: &AtomicPtr<Arena>, below: &Below<A>) -> Option<*mut Arena> {
+    fn add<A: GlobalAlloc>(&self, number: usize, entry: &AtomicPtr<Arena>, below: &Below<A>) -> Option<*mut Arena> {
         let new = below.alloc_zeroed(self.part_layout())?;
-        let part = new.as_ptr().cast();
+        let part: *mut Arena = new.as_ptr().cast();
+        let begin = number / PART * PART;
+        for within in 0..self.arenas.min(PART) {
+            // SAFETY: as many were just allocated, zeroed, which is a valid one, and nobody else knows of them.
+            unsafe { (*part.add(within)).set_number(begin + within) };
+        }
         match entry.compare_exchange(null_mut(), part, Ordering::AcqRel, Ordering::Acquire) {
             Ok(_) => Some(part),
             Err(other) => {
@@ -86,25 +91,12 @@ impl Table {
 
     /// The arenas that are in one part with an arena. `None`: it is none of these.
     pub(crate) fn beside(&self, arena: &Arena) -> Option<&[Arena]> {
-        self.part(self.number(arena)? / PART)
+        self.part(arena.number() / PART).filter(|part| part.as_ptr_range().contains(&std::ptr::from_ref(arena)))
     }
 
-    /// The number of an arena. `None`: it is none of these.
-    pub(crate) fn number(&self, arena: &Arena) -> Option<usize> {
-        let wanted = std::ptr::from_ref(arena);
-        self.numbered_parts().find_map(|(which, part)| {
-            let within = part.as_ptr_range().contains(&wanted);
-            within.then(|| which * PART + (wanted.addr() - part.as_ptr().addr()) / size_of::<Arena>())
-        })
-    }
-
-    fn numbered_parts(&self) -> impl Iterator<Item = (usize, &[Arena])> {
-        (0..self.parts().len()).filter_map(|which| Some((which, self.part(which)?)))
-    }
-
-    /// Arenas that ever were needed, and their neighbours, by number.
-    pub(crate) fn present(&self) -> impl Iterator<Item = (usize, &Arena)> {
-        self.numbered_parts().flat_map(|(which, part)| (which * PART..).zip(part))
+    /// Arenas that ever were needed, and their neighbours.
+    pub(crate) fn present(&self) -> impl Iterator<Item = &Arena> {
+        (0..self.parts().len()).filter_map(|which| self.part(which)).flatten()
     }
 
     /// Gives all memory back.

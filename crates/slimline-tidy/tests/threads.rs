@@ -136,7 +136,8 @@ fn more_threads_than_slots() {
                     all.wait();
                     let layout = Layout::new::<[u64; 4]>();
                     let make = |round| Sent(context.alloc(layout, &[number + round]).unwrap(), layout, number as u8);
-                    let made: Vec<Sent> = (0..10).map(make).collect();
+                    // Of one hint that all have, too.
+                    let made: Vec<Sent> = (0..10).map(make).chain((0..10).map(|_| make(300 - number % 300))).collect();
                     for Sent(object, layout, fill) in &made {
                         // SAFETY: it is that large, and nobody else has it.
                         unsafe { object.write_bytes(*fill, layout.size()) };

@@ -20,9 +20,20 @@ use crate::corruption;
 /// Roomy buckets that are tried before a new one is taken.
 const TRIES: usize = 4;
 
-/// Bytes of buckets without objects that arenas keep, so that an object that is freed and made again and again costs no
+/// Where an object may go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Buckets {
+    /// Into one that the arena has.
+    Owned,
+    /// Into one that it has, or its first one.
+    OrFirst,
+    /// Into one that it has, or a new one.
+    OrNew,
+}
+
+/// Bytes of buckets without objects that arenas keep, for each set of arenas, so that an object that is freed and made again and again costs no
 /// bucket each time.
-pub(crate) const KEPT_BYTES: usize = 4 << 20;
+const KEPT_BYTES: usize = 4 << 20;
 
 /// What the lock guards. What is atomic is written by who has the lock, and so without an exchange, and read by whoever asks for
 /// statistics: no reference to all of it is made.
@@ -63,7 +74,13 @@ impl<A: GlobalAlloc> Locked<'_, A> {
     ///
     /// See above.
     #[inline(always)]
-    pub(super) unsafe fn take(self, arena: &Arena, units: usize, align: usize) -> Option<NonNull<u8>> {
+    pub(super) unsafe fn take(
+        self,
+        arena: &Arena,
+        units: usize,
+        align: usize,
+        buckets: Buckets,
+    ) -> Option<NonNull<u8>> {
         // SAFETY: as the caller promises.
         unsafe {
             let chain = self.chain.as_ptr();
@@ -72,17 +89,17 @@ impl<A: GlobalAlloc> Locked<'_, A> {
             {
                 return Some(object);
             }
-            self.take_elsewhere(arena, units, align)
+            self.take_elsewhere(arena, units, align, buckets)
         }
     }
 
-    /// From another gap of the current bucket, else of a roomy one or of a new one, which then is the current one.
+    /// From another gap of the current bucket, else of a roomy one or, if it may be, of a new one, which then is the current one.
     ///
     /// # Safety
     ///
     /// See above.
     #[inline(never)]
-    unsafe fn take_elsewhere(self, arena: &Arena, units: usize, align: usize) -> Option<NonNull<u8>> {
+    unsafe fn take_elsewhere(self, arena: &Arena, units: usize, align: usize, buckets: Buckets) -> Option<NonNull<u8>> {
         let shape = self.supply.shape;
         // SAFETY: as the caller promises; the arena owns all buckets of its list.
         unsafe {
@@ -91,18 +108,18 @@ impl<A: GlobalAlloc> Locked<'_, A> {
                 NonNull::new((*chain).current()).and_then(|current| shape.gap(current, (*chain).gap, units, align));
             (*chain).gap = match in_current {
                 Some(gap) => gap,
-                None => self.change_current(arena, units, align)?,
+                None => self.change_current(arena, units, align, buckets)?,
             };
             shape.take(NonNull::new((*chain).current())?, (*chain).data, &mut (*chain).gap, units, align)
         }
     }
 
-    /// Makes a bucket that has a gap for an object the current one. `None`: there is no memory.
+    /// Makes a bucket that has a gap for an object the current one. `None`: there is no memory, or none that has a gap.
     ///
     /// # Safety
     ///
     /// See above.
-    unsafe fn change_current(self, arena: &Arena, units: usize, align: usize) -> Option<Gap> {
+    unsafe fn change_current(self, arena: &Arena, units: usize, align: usize, buckets: Buckets) -> Option<Gap> {
         // SAFETY: as the caller promises; the arena owns all buckets of its list.
         unsafe {
             let chain = self.chain.as_ptr();
@@ -118,6 +135,14 @@ impl<A: GlobalAlloc> Locked<'_, A> {
                 if next == (*chain).roomy {
                     break;
                 }
+            }
+            let may_grow = match buckets {
+                Buckets::Owned => false,
+                Buckets::OrFirst => (*chain).count.buckets() == 0,
+                Buckets::OrNew => true,
+            };
+            if !may_grow {
+                return None;
             }
             let bucket = self.supply.slabs.take(arena, &self.supply.map, &self.supply.below)?;
             (*chain).count.more();

@@ -1,7 +1,7 @@
 //! Whose arenas are after what others do to them.
 
 use std::sync::Barrier;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 
 use super::*;
@@ -11,7 +11,7 @@ const LAYOUT: Layout = Layout::new::<[u64; 3]>();
 
 impl Context {
     fn own_arenas(&self) -> Vec<usize> {
-        self.supply.arenas.present().enumerate().filter(|(_, arena)| arena.is_own()).map(|(number, _)| number).collect()
+        self.supply.arenas.present().filter(|arena| arena.is_own()).map(Arena::number).collect()
     }
 }
 
@@ -89,42 +89,68 @@ fn one_freed_elsewhere_takes_no_arena_twice() {
     assert_eq!(context.own_arenas(), [1, 2]);
 }
 
-/// What is put off while an arena is borrowed is freed, though its owner does not look.
+/// What is put off while an arena is borrowed is freed, though its owner does not look; so is what is while it becomes all threads', and
+/// while each gets its own.
 #[test]
 fn what_was_put_off_is_freed_beside_statistics() {
     let context = Context::new(&[2]).unwrap();
     let rounds = if cfg!(miri) { 10 } else { 5000 };
-    thread::scope(|scope| {
-        let (sender, receiver) = std::sync::mpsc::sync_channel(4);
-        let context = &context;
-        scope.spawn(move || {
-            for round in 0..rounds {
-                let object = context.alloc(LAYOUT, &[round]).unwrap();
-                if sender.send(Sent(object)).is_err() {
-                    return;
+    for makers in [1, 2] {
+        thread::scope(|scope| {
+            let (sender, receiver) = std::sync::mpsc::sync_channel(4);
+            let context = &context;
+            for _ in 0..makers {
+                let sender = sender.clone();
+                scope.spawn(move || {
+                    for round in 0..rounds {
+                        let object = context.alloc(LAYOUT, &[round]).unwrap();
+                        if sender.send(Sent(object)).is_err() {
+                            return;
+                        }
+                    }
+                });
+            }
+            drop(sender);
+            scope.spawn(move || {
+                for Sent(object) in receiver {
+                    // SAFETY: it is of this context, and used no longer.
+                    unsafe { context.free(object) };
                 }
-            }
+            });
+            scope.spawn(move || {
+                for _ in 0..rounds / 5 {
+                    context.trim();
+                    let now = context.statistics();
+                    assert!(now.objects < 20 && now.arenas <= 2);
+                }
+            });
         });
-        scope.spawn(move || {
-            for Sent(object) in receiver {
-                // SAFETY: it is of this context, and used no longer.
-                unsafe { context.free(object) };
-            }
-        });
-        scope.spawn(move || {
-            for _ in 0..rounds / 5 {
-                context.trim();
-                assert!(context.statistics().objects < 20);
-            }
-        });
-    });
+    }
     assert_eq!(context.statistics().objects, 0);
 }
 
-/// Allocates three objects of one hint in each of two threads at a time, of which each frees the other's. How many buckets
-/// they were in.
+/// Two threads that take turns in an arena until each has one of its own. Whether all that they asked for was there.
+fn take_turns<A: GlobalAlloc + Sync>(context: &Context<A>, hint: usize) -> bool {
+    let both = Barrier::new(2);
+    let all = AtomicBool::new(true);
+    let run = || {
+        for _ in 0..u8::MAX {
+            both.wait();
+            match context.alloc(LAYOUT, &[hint]) {
+                // SAFETY: it is of this context, and used no longer.
+                Ok(object) => unsafe { context.free(object) },
+                Err(_) => all.store(false, Ordering::Relaxed),
+            }
+        }
+    };
+    thread::scope(|scope| [(); 2].iter().for_each(|()| drop(scope.spawn(run))));
+    all.into_inner()
+}
+
+/// Allocates three objects of one hint in each of two threads at a time; two others free them. How many buckets they were in.
 fn buckets_of_two_threads<A: GlobalAlloc + Sync>(context: &Context<A>, hint: usize) -> usize {
     let both = Barrier::new(2);
+    let before = context.statistics();
     let halves = thread::scope(|scope| {
         let run = || {
             // One that has ended would leave the other its slot.
@@ -136,7 +162,7 @@ fn buckets_of_two_threads<A: GlobalAlloc + Sync>(context: &Context<A>, hint: usi
         [scope.spawn(run), scope.spawn(run)].map(|thread| thread.join().unwrap())
     });
     let now = context.statistics();
-    assert_eq!((now.objects, now.arenas), (6, 1));
+    assert_eq!((now.objects, now.arenas), (before.objects + 6, before.arenas + 1));
     thread::scope(|scope| {
         let both = &both;
         for objects in halves {
@@ -151,42 +177,56 @@ fn buckets_of_two_threads<A: GlobalAlloc + Sync>(context: &Context<A>, hint: usi
         }
     });
     let left = context.statistics();
-    assert_eq!((left.objects, left.arenas), (0, 0));
-    context.trim();
-    assert_eq!(context.statistics().buckets, 0);
-    now.buckets
+    assert_eq!((left.objects, left.arenas), (before.objects, before.arenas));
+    now.buckets - before.buckets
 }
 
 #[test]
 fn after_many_turns_each_thread_allocates_in_an_arena_of_its_own() {
     let context = Context::new(&[300]).unwrap();
-    assert_eq!(buckets_of_two_threads(&context, 298), 1);
-    context.supply.arenas.get(299, &context.supply.below).unwrap().crowd();
-    assert_eq!(buckets_of_two_threads(&context, 299), if fence::is_there() { 2 } else { 1 });
-    assert_eq!(buckets_of_two_threads(&context, 298), 1);
     let arenas = &context.supply.arenas;
-    // Some of each part, as miri takes long.
+    assert_eq!(buckets_of_two_threads(&context, 298), 1);
+    context.trim();
+    assert!(take_turns(&context, 299));
+    let crowded = arenas.get(299, &context.supply.below).unwrap();
+    assert_eq!(crowded.is_crowded(), fence::is_there());
+    context.trim();
+    assert_eq!(buckets_of_two_threads(&context, 299), if fence::is_there() { 2 } else { 1 });
+    context.trim();
+    assert_eq!(buckets_of_two_threads(&context, 298), 1);
+    context.trim();
+    assert_eq!(context.statistics().buckets, 0);
+    // Parts are of 256, and of the second one all are there.
+    let numbers = arenas.by_number().map(|(first, own)| {
+        assert!(own.into_iter().all(|own| own.number() == first.number()));
+        first.number()
+    });
+    assert!(numbers.eq(256..512));
     for arena in arenas.present().step_by(37) {
-        assert!(arenas.beside(arena).iter().any(|beside| std::ptr::eq(beside, arena)));
-        assert_eq!(arenas.number(arena) / 256, 1);
+        let beside = arenas.beside(arena);
+        assert!(std::ptr::eq(&raw const beside[arena.number() - 256], arena));
     }
 }
 
-/// The system's allocator until it is told to refuse all.
-#[derive(Default)]
-struct Refusing(AtomicBool);
+/// The system's allocator, which hands out so many pieces of memory and counts what is not given back.
+struct Limited {
+    left: AtomicUsize,
+    held: AtomicUsize,
+}
 
 // SAFETY: the system's allocator does it all.
-unsafe impl GlobalAlloc for &Refusing {
+unsafe impl GlobalAlloc for &Limited {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        if self.0.load(Ordering::Relaxed) {
+        if self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)).is_err() {
             return std::ptr::null_mut();
         }
+        self.held.fetch_add(1, Ordering::Relaxed);
         // SAFETY: as the caller promises.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
+        self.held.fetch_sub(1, Ordering::Relaxed);
         // SAFETY: as the caller promises.
         unsafe { System.dealloc(memory, layout) }
     }
@@ -194,13 +234,40 @@ unsafe impl GlobalAlloc for &Refusing {
 
 #[test]
 fn without_memory_for_arenas_of_their_own_threads_share_one() {
-    let below = Refusing::default();
-    let context = Context::over(&below, &[2], DEFAULT_BUCKET_BYTES).unwrap();
-    // A slab is there then, and its buckets.
-    let first = context.alloc(LAYOUT, &[0]).unwrap();
-    // SAFETY: it is of this context, and used no longer.
-    unsafe { context.free(first) };
-    below.0.store(true, Ordering::Relaxed);
-    context.supply.arenas.get(0, &context.supply.below).unwrap().crowd();
-    assert_eq!(buckets_of_two_threads(&context, 0), 1);
+    // What a context and its first slab take; the rest is for lanes.
+    const ALL_BUT_LANES: usize = 7;
+    let mut kept = 0;
+    for pieces in (0..20).step_by(if cfg!(miri) { 3 } else { 1 }) {
+        let below = Limited { left: AtomicUsize::new(pieces), held: AtomicUsize::new(0) };
+        if let Ok(context) = Context::over(&below, &[2], DEFAULT_BUCKET_BYTES) {
+            assert_eq!(take_turns(&context, 0), pieces >= ALL_BUT_LANES, "{pieces}");
+            if pieces >= ALL_BUT_LANES {
+                buckets_of_two_threads(&context, 0);
+                kept = context.statistics().buckets;
+            }
+        }
+        assert_eq!(below.held.into_inner(), 0, "{pieces}");
+    }
+    // Each arena keeps one: that of all, and with memory for them two threads'.
+    assert_eq!(kept, if fence::is_there() { 3 } else { 1 });
+}
+
+/// What was made before threads took turns is not lost to them when it is freed.
+#[test]
+fn room_that_all_share_is_of_use_to_threads_with_arenas_of_their_own() {
+    let below = Limited { left: AtomicUsize::new(usize::MAX), held: AtomicUsize::new(0) };
+    // Two objects fit into a bucket.
+    let context = Context::over(&below, &[2], 64).unwrap();
+    let objects: Vec<_> = (0..100).map(|_| context.alloc(LAYOUT, &[0]).unwrap()).collect();
+    assert!(take_turns(&context, 0));
+    below.left.store(0, Ordering::Relaxed);
+    let fill = |hint| std::iter::from_fn(|| context.alloc(LAYOUT, &[hint]).ok()).count();
+    assert!(fill(0) + fill(1) > 0);
+    assert_eq!(fill(0), 0);
+    // Of each bucket one: none is empty, and any arena's.
+    for object in objects.into_iter().step_by(2) {
+        // SAFETY: it is of this context, and used no longer.
+        unsafe { context.free(object) };
+    }
+    assert_eq!(fill(0), 50);
 }

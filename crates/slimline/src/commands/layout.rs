@@ -67,10 +67,14 @@ pub(crate) fn run(options: &cli::Layout) -> anyhow::Result<u8> {
     let (objects, origins) = (found.objects.as_slice(), found.origins.as_slice());
     match (&options.order, held.as_ref()) {
         (Some(path), Some(held)) => {
-            let known = || hierarchical.order.iter().filter_map(|number| held(*number));
             let line = |values: &[Held]| values.iter().map(Held::to_string).collect::<Vec<_>>().join(",");
-            write_whole(path, |out| known().try_for_each(|values| writeln!(out, "{}", line(&values))))?;
-            let written = known().count();
+            let mut written = 0;
+            write_whole(path, |out| {
+                hierarchical.order.iter().filter_map(|number| held(*number)).try_for_each(|values| {
+                    written += 1;
+                    writeln!(out, "{}", line(&values))
+                })
+            })?;
             if written < objects.len() {
                 let (file, all, fields) = (path.display(), objects.len(), fields.join(" and "));
                 say(format_args!("slimline: {file}: {written} of {all} objects were seen to hold {fields}"));

@@ -204,6 +204,11 @@ fn objects_of_a_pool_are_as_close_as_the_pool_puts_them() {
     let pairs: Vec<(&str, &str)> = both.lines().map(|line| line.split_once(',').unwrap()).collect();
     assert!(pairs.iter().all(|(group, value)| group.parse() == Ok(value.parse::<i64>().unwrap() + (1 << 60))));
     assert_eq!(pairs.iter().map(|(group, _)| *group).collect::<Vec<_>>(), order.lines().collect::<Vec<_>>());
+    let again = ["layout", "run.trace", "--order-from", "run.trace", "--order-by", "in.group", "--order-by", "value"];
+    let other = &json(directory, &again)["other_run"];
+    assert_eq!((other["known"].as_u64(), &other["by"]), (Some(4000), &serde_json::json!(["in.group", "value"])));
+    let told = said(directory, &again)[0].split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(told.contains("4,000 objects are known again, by in.group and value"), "{told}");
     let unknown = failed(directory, &[&by_field[..], &["--order-by", "worth"]].concat());
     assert!(unknown.starts_with("slimline: --order-by worth: no object of"), "{unknown}");
     let refused = failed(directory, &[&by_field[..], &["--picture", "-"]].concat());
