@@ -13,8 +13,8 @@ use crate::simulation::{AccessTrace, DataRow, csv_cell, data_row, file_and_line}
 use crate::view::Interval;
 
 /// Version of the JSON. 1: the first. 2: rows are of threads that take lines from each other time and again; `in_turn`.
-/// 3: `cost_share`, `way`; of sessions `sampled`. 4: `beside`, `overlap`.
-pub const SHARING_SCHEMA: u32 = 4;
+/// 3: `cost_share`, `way`; of sessions `sampled`. 4: `beside`, `overlap`. 5: `alone_accesses`.
+pub const SHARING_SCHEMA: u32 = 5;
 
 /// Everything `slimline share` shows, and its JSON. Rows: most accesses first.
 #[derive(Clone, Debug, Serialize)]
@@ -30,6 +30,9 @@ pub struct SharingReport {
     /// Of what all threads but the busiest accessed, the part that they accessed while another thread of their process was at it, too. Where it is
     /// small what was used in turn may be in the way of threads that run at the same time. None where there is one thread.
     pub overlap: Option<f64>,
+    /// Of a run that was seen once (`--live`): accesses to lines that are shared, from before a second thread came to them. Nobody knows of what
+    /// they are; they took a line from no thread.
+    pub alone_accesses: u64,
     /// Lines that several threads only loaded: these are in nobody's way.
     pub only_loaded_lines: u64,
     /// Other lines that several threads access and one stores to: they used them one after the other.
@@ -237,6 +240,7 @@ impl SharingReport {
             machine: machine.to_owned(),
             line_bytes,
             overlap,
+            alone_accesses: 0,
             only_loaded_lines,
             in_turn_lines: found.in_turn_lines,
             in_turn: found.in_turn.iter().map(|member| name_row(*member, origins)).collect(),

@@ -74,6 +74,10 @@ pub(crate) fn remarks(report: &SharingReport) -> Vec<String> {
         let nothing = match report.in_turn_lines {
             _ if report.sampled.is_some() => "No line was seen to go from thread to thread three times or more",
             0 => "Nothing that one thread stores is in a line that others use",
+            _ if report.alone_accesses > 0 => {
+                "No line was seen to go from thread to thread time and again; seen is what follows a second thread's first access to a line, \
+                 and what is missing, from before, took it from no thread"
+            }
             _ => "No line went from thread to thread time and again",
         };
         remarks.push(nothing.to_owned());
@@ -323,6 +327,22 @@ mod tests {
         assert!(
             said.contains("not known, as they hardly did (3.0 % of what all but the busiest accessed) (CDF"),
             "{said}"
+        );
+    }
+
+    /// What was seen once is not judged as what was seen whole.
+    #[test]
+    fn of_one_pass_the_verdict_is_of_what_was_seen() {
+        let (machine, origins) = (a_run::machine(), a_run::origins());
+        let found = SharingFindings { in_turn_lines: 2, in_turn: vec![(0, 0)], ..SharingFindings::default() };
+        let whole = SharingReport::new(a_run::trace(), &machine.name, (64, 0, None), &found, &origins);
+        let verdict = |report: &SharingReport| remarks(report).pop().unwrap();
+        assert_eq!(verdict(&whole), "No line went from thread to thread time and again");
+        let once = SharingReport { alone_accesses: 502, ..whole };
+        assert_eq!(
+            verdict(&once),
+            "No line was seen to go from thread to thread time and again; seen is what follows a second thread's first access \
+             to a line, and what is missing, from before, took it from no thread"
         );
     }
 

@@ -75,7 +75,8 @@ pub(super) fn shared_lines(
 pub(super) fn found(read: &Accesses, lines: &SharedLines, machine: &Machine) -> SharingReport {
     let found = findings(&lines.lines(), lines.line_bytes(), &read.origins);
     let of_lines = (lines.line_bytes(), lines.only_loaded(), read.overlap);
-    SharingReport::new(read.trace.clone(), &machine.name, of_lines, &found, &read.origins)
+    let report = SharingReport::new(read.trace.clone(), &machine.name, of_lines, &found, &read.origins);
+    SharingReport { alone_accesses: lines.before_shared(), ..report }
 }
 
 /// Why a single pass lacks something.

@@ -52,6 +52,32 @@ fn threads_share_live_what_they_share_in_a_trace() {
     assert_eq!(report["falsely_shared"], Value::Array(Vec::new()));
 }
 
+/// What comes before a second thread does is not seen by one pass: the verdict is of what follows.
+#[test]
+fn what_is_shared_live_is_judged_by_what_was_seen() {
+    let directory = traced(
+        "#include <pthread.h>\nstatic volatile long all[1000];\n\
+         static void *sum(void *of) { for (int i = 0; i < 1000; i++) *(long *)of += all[i]; return of; }\n\
+         int main(void) {\n    long of = 0;\n    pthread_t thread;\n    for (int i = 0; i < 1000; i++) all[i] = 1;\n    \
+         pthread_create(&thread, NULL, sum, &of);\n    pthread_join(thread, NULL);\n    return of != 1000;\n}\n",
+    );
+    let live = ["share", "--machine", "four.toml", "--live", "--report", "-"];
+    let report = json(directory.path(), &[&live[..], &["--", "./program"]].concat());
+    let alone = report["alone_accesses"].as_u64().unwrap();
+    assert!(alone >= 1000, "{report}");
+    assert_eq!((&report["shared"], &report["falsely_shared"]), (&Value::Array(vec![]), &Value::Array(vec![])));
+    let said = slimline(directory.path(), &[&live[..], &["--", "./program"]].concat());
+    let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(said.contains(&format!("Missing: {alone} accesses")), "{said}");
+    assert!(
+        said.contains("No line was seen to go from thread to thread time and again; seen is what follows"),
+        "{said}"
+    );
+    // Who reads a trace twice sees all.
+    let report = json(directory.path(), &["share", "run.trace", "--machine", "four.toml"]);
+    assert_eq!(report["alone_accesses"], 0);
+}
+
 #[test]
 fn the_program_keeps_its_streams_and_its_end() {
     let directory = traced(
