@@ -47,6 +47,9 @@ pub struct TraceReport {
     /// How much was looked up, where not all was: then blocks, and fields that follow from them, are estimates.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub looked_up: Option<Sampled>,
+    /// Accesses that are in no group's counts, as none of their instructions was looked up.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub not_looked_up: Option<NotLookedUp>,
     /// By allocation site.
     pub heap: Vec<HeapGroup>,
     /// By variable.
@@ -82,6 +85,16 @@ impl From<LookedUp> for Sampled {
     fn from(LookedUp { accesses, of, unseen, parts }: LookedUp) -> Self {
         Self { accesses, of, unseen, parts }
     }
+}
+
+/// Accesses of instructions of which none was looked up: whose they are nobody knows.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct NotLookedUp {
+    /// How much.
+    #[serde(flatten)]
+    pub counts: Counts,
+    /// By type and field, as the instructions tell them.
+    pub fields: Vec<Named>,
 }
 
 /// What was loaded and stored under one name, of one size.
@@ -397,6 +410,9 @@ pub struct HeapGroup {
     /// Half the width of the interval (95 %) of their share of all accesses, where it is an estimate.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub share_error: Option<f64>,
+    /// Of what was looked up nothing was an access to them, and not all was: how many there are is not known.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub is_not_looked_up: bool,
     /// By type and field.
     pub fields: Vec<Named>,
 }
@@ -462,7 +478,18 @@ impl TraceReport {
             total: findings.total.into(),
             heap_total: findings.heap_total.into(),
             looked_up: findings.looked_up.map(Sampled::from),
-            heap: findings.heap.iter().map(HeapGroup::from).collect(),
+            not_looked_up: (findings.not_looked_up.count() > 0).then(|| NotLookedUp {
+                counts: findings.not_looked_up.into(),
+                fields: named(&findings.fields_not_looked_up),
+            }),
+            heap: findings
+                .heap
+                .iter()
+                .map(|row| HeapGroup {
+                    is_not_looked_up: findings.not_looked_up.count() > 0 && row.accesses.count() == 0,
+                    ..row.into()
+                })
+                .collect(),
             variables: named(&findings.variables)
                 .into_iter()
                 .map(|named| {
@@ -586,6 +613,7 @@ impl From<&HeapRow> for HeapGroup {
             peak_bytes: row.peak_bytes,
             counts: row.accesses.into(),
             share_error: row.share_error,
+            is_not_looked_up: false,
             fields: named(&row.fields),
         }
     }

@@ -12,7 +12,7 @@ use super::heap::GroupBlocks;
 use super::heap::blocks::Blocks;
 use super::heap::live_blocks::Group;
 use super::instructions::{Instructions, address};
-use super::sampling::{BySpot, LookedUp, by_spot, groups_of, looked_up, share_errors};
+use super::sampling::{BySpot, LookedUp, by_spot, groups_of, looked_up, share_errors, visits_looked_up};
 use super::splitting::{Known, SplitRules, StructureFindings, Structures};
 use super::statics::Statics;
 use super::values::{NamedValues, Values};
@@ -107,6 +107,10 @@ pub struct TraceFindings {
     pub heap_total: Accesses,
     /// How much was looked up, where not all was: blocks and what lies in them are estimates then.
     pub looked_up: Option<LookedUp>,
+    /// Accesses that are wanted of instructions of which none was looked up: of which blocks, and whether of any, nobody knows.
+    pub not_looked_up: Accesses,
+    /// The same by type and field, as the instructions tell them.
+    pub fields_not_looked_up: Vec<NameRow>,
     /// By site; of code that was translated, by instruction.
     pub sites: Vec<SiteRow>,
     /// By variable.
@@ -138,9 +142,10 @@ pub struct TraceFindings {
 /// Puts names to what was counted, and tells which structures to split by these rules.
 pub fn findings(program: &Program, analysis: &TraceAnalysis, rules: &SplitRules) -> TraceFindings {
     let mut findings = TraceFindings::default();
-    let [mut variables, mut fields, mut functions, mut lines] = [const { Sums::new() }; 4];
+    let [mut variables, mut fields, mut functions, mut lines, mut not_looked_up] = [const { Sums::new() }; 5];
     let elements = analysis.heap().elements();
     let by_spot = by_spot(program, analysis, None);
+    let looked_up_visits = visits_looked_up(program, analysis);
     let (mut structures, mut instructions) = (Structures::new(elements), Instructions::default());
     let names = function_names(program, analysis);
     let statics = Statics::of(program, analysis.heap().blocks(), groups_of(&by_spot));
@@ -216,6 +221,10 @@ pub fn findings(program: &Program, analysis: &TraceAnalysis, rules: &SplitRules)
         }
         let of_site = of_site.rows();
         of_site.iter().for_each(|row| fields.add(&row.name, row.accesses));
+        if looked_up_visits.as_ref().is_some_and(|visits| visits[id.0 as usize] == 0) {
+            findings.not_looked_up.add(accesses);
+            of_site.iter().for_each(|row| not_looked_up.add(&row.name, row.accesses));
+        }
         let field = of_site.into_iter().next().map(|row| row.name).unwrap_or_default();
         let (kind, address) = (site.kind, address(module, site).to_owned());
         instructions.add(module, SiteRow { place, inlined, kind, address, variable, field, visits, accesses });
@@ -228,6 +237,7 @@ pub fn findings(program: &Program, analysis: &TraceAnalysis, rules: &SplitRules)
     }
     findings.variables = variables.rows();
     findings.fields = fields.rows();
+    findings.fields_not_looked_up = not_looked_up.rows();
     findings.structures = structures.judged(rules, |group| {
         let is_static = statics.title(group).is_some();
         blocks.get(&group).map(|of| if is_static { of.bytes / of.blocks.max(1) } else { of.bytes })

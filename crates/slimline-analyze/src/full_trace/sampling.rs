@@ -145,6 +145,11 @@ pub(super) fn by_spot(program: &Program, analysis: &TraceAnalysis, without: Opti
     by_spot
 }
 
+/// By site: visits that were looked up; none where all were.
+pub(super) fn visits_looked_up(program: &Program, analysis: &TraceAnalysis) -> Option<Vec<u64>> {
+    analysis.heap().sampling().map(|sampling| sampling.looked_up(program))
+}
+
 /// How much was looked up; none where all was.
 pub(super) fn looked_up(program: &Program, analysis: &TraceAnalysis) -> Option<LookedUp> {
     let sampling = analysis.heap().sampling()?;
@@ -267,6 +272,11 @@ mod tests {
         // Three of four of twelve; of the second instruction nobody knows.
         assert_eq!((found.heap[0].blocks, found.heap[0].accesses.loads), (1, 9));
         assert_eq!(found.looked_up, Some(LookedUp { accesses: 4, of: 15, unseen: 3, parts: 1 }));
+        // With what is known of the instruction alone: here, no name.
+        let nobodys = Accesses { loads: 3, loaded_bytes: 24, ..Accesses::default() };
+        assert_eq!(found.not_looked_up, nobodys);
+        let told: Vec<_> = found.fields_not_looked_up.iter().map(|row| (&*row.name, row.accesses)).collect();
+        assert_eq!(told, [("", nobodys)]);
         assert_eq!(found.heap[0].share_error, None, "one part says nothing of others");
     }
 

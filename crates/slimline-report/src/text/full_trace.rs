@@ -9,8 +9,8 @@ use super::number::{bytes, count, duration, percent, plural, plural_of};
 use super::table::{Column, Rows, shorten, shorten_callers, shorten_end, shorten_path};
 use super::{HEADING, STRONG, WIDTH, file_name};
 use crate::full_trace::{
-    Counts, FieldAccesses, Function, HeapGroup, Named, NamedValues, Position, ProgramEnd, Sampled, SiteCount,
-    StructureCounts, TraceReport, UnaskedFunction, Variable,
+    Counts, FieldAccesses, Function, HeapGroup, Named, NamedValues, NotLookedUp, Position, ProgramEnd, Sampled,
+    SiteCount, StructureCounts, TraceReport, UnaskedFunction, Variable,
 };
 
 /// Columns of a position.
@@ -127,6 +127,9 @@ fn unasked(out: &mut impl Write, functions: &[UnaskedFunction]) -> fmt::Result {
         left => writeln!(out, "  … {} more (--format json)", count(left as u64)),
     }
 }
+
+/// Accesses of which nobody asked to what they are.
+const NOT_LOOKED_UP: &str = "(not looked up)";
 
 /// With fewer nobody knows how much parts differ.
 const PARTS_OF_INTERVALS: u64 = 8;
@@ -463,7 +466,17 @@ fn heap(out: &mut impl Write, report: &TraceReport, most: usize) -> fmt::Result 
         ];
         let [share, loads, stores, _] = numbers(&group.counts, &report.total);
         let error = report.looked_up.map(|_| group.share_error.map_or_else(|| "?".to_owned(), percent));
-        rows.push(own.into_iter().chain([share]).chain(error).chain([loads, stores]).collect());
+        let told = [share].into_iter().chain(error).chain([loads, stores]);
+        rows.push(
+            own.into_iter()
+                .chain(told.map(|cell| if group.is_not_looked_up { "?".to_owned() } else { cell }))
+                .collect(),
+        );
+    }
+    if let Some(NotLookedUp { counts, .. }) = &report.not_looked_up {
+        let own = [NOT_LOOKED_UP.to_owned(), String::new(), String::new(), String::new()];
+        let [share, loads, stores, _] = numbers(counts, &report.total);
+        rows.push(own.into_iter().chain([share, String::new(), loads, stores]).collect());
     }
     rows.write(out, 2)?;
     more(out, report.heap.len(), most)?;
@@ -482,7 +495,17 @@ fn heap(out: &mut impl Write, report: &TraceReport, most: usize) -> fmt::Result 
         let of_fields = group.fields.iter().fold(0, |sum: u64, field| sum.saturating_add(field.counts.accesses));
         several_at_once(out, of_fields, group.counts.accesses)?;
     }
-    Ok(())
+    let not_looked_up = report.not_looked_up.iter().flat_map(|of| &of.fields).map(|row| (row, None));
+    let not_looked_up: Vec<_> = not_looked_up.collect();
+    let columns = [Column::Shortened("field", 44)];
+    named_rows(
+        out,
+        "Fields that were not looked up: of which blocks is not known",
+        &columns,
+        not_looked_up.into_iter(),
+        report,
+        most,
+    )
 }
 
 fn values(out: &mut impl Write, values: &[NamedValues], most: usize) -> fmt::Result {
@@ -605,6 +628,7 @@ mod tests {
                 peak_bytes: 64_000,
                 counts: counts(1_000_000, 0),
                 share_error: None,
+                is_not_looked_up: false,
                 fields: vec![named("node.next", 900_000, 0), named("", 100_000, 0)],
             }],
             structures: vec![StructureCounts {
@@ -637,11 +661,22 @@ mod tests {
         // The same where only some was looked up.
         let looked_up = Some(Sampled { accesses: 250_000, of: 2_000_000, unseen: 10_000, parts: 9 });
         let share_error = Some(0.0042);
-        let heap = report.heap.iter().map(|group| HeapGroup { share_error, ..group.clone() }).collect();
+        let mut heap: Vec<_> = report.heap.iter().map(|group| HeapGroup { share_error, ..group.clone() }).collect();
+        // And of blocks none of whose accesses was.
+        heap.push(HeapGroup {
+            position: at(12),
+            counts: Counts::default(),
+            share_error: None,
+            is_not_looked_up: true,
+            fields: Vec::new(),
+            ..heap[0].clone()
+        });
+        let not_looked_up =
+            Some(NotLookedUp { counts: counts(6_000, 4_000), fields: vec![named("late.x", 6_000, 4_000)] });
         let mut out = String::new();
-        trace(&mut out, &TraceReport { looked_up, heap, ..report }, 1).unwrap();
+        trace(&mut out, &TraceReport { looked_up, not_looked_up, heap, ..report }, 2).unwrap();
         let text = unstyled(&out);
-        insta::assert_snapshot!("an_estimate", text.split("\n\n").take(2).collect::<Vec<_>>().join("\n\n"));
+        insta::assert_snapshot!("an_estimate", text.split("\n\n").take(4).collect::<Vec<_>>().join("\n\n"));
     }
 
     #[test]
@@ -677,6 +712,7 @@ mod tests {
             peak_bytes: 8,
             counts: counts(1, 0),
             share_error: None,
+            is_not_looked_up: false,
             fields: Vec::new(),
         };
         let groups = [

@@ -117,6 +117,9 @@ int main(void) {
         let number = |name: &str| looked_up[name].as_u64().unwrap();
         assert_eq!(number("of"), kept_up["total"]["accesses"].as_u64().unwrap());
         assert!(number("accesses") > 0 && number("accesses") < number("of"), "{looked_up}");
+        // What nobody looked up has a row of its own, so that shares are of all.
+        let unseen = kept_up["not_looked_up"]["accesses"].as_u64().unwrap_or(0);
+        assert_eq!(unseen, number("unseen"), "{kept_up}");
     }
 }
 
