@@ -29,6 +29,8 @@ use crate::structure::{KNOWN, Motion};
 const OFFSETS: usize = 128;
 /// Different strides kept of a stream. One that has more is irregular.
 const STRIDES: usize = 256;
+/// Different distances kept of a stream by which it leaves its stride.
+const RETURNS: usize = 16;
 /// Different distances told apart within one window.
 const DISTANCES: usize = 4;
 
@@ -60,6 +62,8 @@ pub struct Stream {
     pub bytes: (u16, u16),
     /// Votes of windows: stride, and distances that agreed.
     strides: Bottom<u64, STRIDES>,
+    /// Other distances in windows that have a stride: where the walk begins again.
+    returns: Bottom<u64, RETURNS>,
     /// Distances inside one object.
     pub(crate) steps: u64,
     /// Distances between objects.
@@ -88,6 +92,7 @@ impl Stream {
             stores: 0,
             bytes: (u16::MAX, 0),
             strides: Bottom::default(),
+            returns: Bottom::default(),
             steps: 0,
             hops: 0,
             sampled: Bottom::default(),
@@ -104,6 +109,7 @@ impl Stream {
         self.stores += from.stores;
         self.bytes = (self.bytes.0.min(from.bytes.0), self.bytes.1.max(from.bytes.1));
         self.strides.merge(from.strides);
+        self.returns.merge(from.returns);
         self.steps += from.steps;
         self.hops += from.hops;
         self.sampled.merge(from.sampled);
@@ -147,6 +153,13 @@ impl Stream {
     pub(crate) fn voted(&self) -> Option<(i64, u64)> {
         let votes = self.strides.iter().map(|(stride, &agreeing)| (stride as i64, agreeing));
         votes.max_by_key(|&(stride, agreeing)| (agreeing, std::cmp::Reverse(stride)))
+    }
+
+    /// The distance by which most of the steps that are not of this stride go back.
+    pub(crate) fn returned(&self, stride: i64) -> Option<i64> {
+        let returns = self.returns.iter().map(|(distance, &times)| (distance as i64, times));
+        let back = returns.filter(|(distance, _)| *distance != 0 && (*distance < 0) != (stride < 0));
+        back.max_by_key(|&(distance, times)| (times, std::cmp::Reverse(distance))).map(|(distance, _)| distance)
     }
 
     /// Offsets of the samples with the weight on each: all of them, or a random part of the different ones.
@@ -408,6 +421,11 @@ impl StreamState {
             stream.hops += u64::from(walk.hops);
             if let Some((stride, agreeing)) = walk.stride() {
                 stream.strides.add(stride as u64, u64::from(agreeing));
+                for (distance, times) in walk.distances.into_iter().filter(|(distance, _)| *distance != stride) {
+                    if times > 0 {
+                        stream.returns.add(distance as u64, times.into());
+                    }
+                }
             }
             self.paces.walk(site, &walk);
         }

@@ -80,6 +80,8 @@ pub struct Motion {
     pub stride_bytes: Option<i64>,
     /// Part of the distances that are this one.
     pub regularity: f64,
+    /// Distance by which it mostly goes back where it begins again; `None` where no window shows that.
+    pub back_bytes: Option<i64>,
     /// What the stream's offsets are congruent by: the stride, unless it restarts at other phases (a column walk).
     pub grain: Option<Grain>,
 }
@@ -113,7 +115,8 @@ impl Motion {
             Some(stride) => by_gcd().map(|grain| Grain { bytes: gcd(grain.bytes, stride.unsigned_abs()), ..grain }),
             None => by_gcd(),
         };
-        Self { stride_bytes, regularity, grain }
+        let back_bytes = stride_bytes.and_then(|stride| stream.returned(stride));
+        Self { stride_bytes, regularity, back_bytes, grain }
     }
 }
 

@@ -78,7 +78,8 @@ pub fn advise(findings: &Findings, tables: &Tables, floors: &Floors) -> Vec<Advi
     let (mut walked, mut against) = (Vec::new(), Vec::new());
     for group in &findings.groups {
         let single = subject(group, vec![group.group], loops_of(findings, group.group));
-        let walks = if single.is_worth_it() { walk::interchanges(&single) } else { Vec::new() };
+        let is_worth_it = single.is_worth_it() && caches::fits(&single).is_none();
+        let walks = if is_worth_it { walk::interchanges(&single) } else { Vec::new() };
         if !walks.is_empty() {
             walked.push(group.group);
         }

@@ -99,12 +99,28 @@ fn in_order(subject: &Subject<'_>, row: usize) -> Vec<String> {
     groups.map(|of| subject.tables.group(of.group).name.clone()).collect()
 }
 
-/// Distance of neighbours and distance walked, where the walk passes over neighbours that the loop visits later.
-fn against(walk: &Walk) -> Option<(u64, u64)> {
+/// Distance of neighbours and distance walked, where the walk passes over neighbours that the loop around it visits later, in objects of so many
+/// bytes.
+fn against(walk: &Walk, object_bytes: u64) -> Option<(u64, u64)> {
+    if is_repeated(walk, object_bytes) {
+        return None;
+    }
     let stride = walk.motion.stride_bytes?.unsigned_abs();
     let grain = walk.motion.grain.filter(|grain| grain.confidence >= KNOWN)?.bytes;
     (walk.motion.regularity >= REGULAR && stride > LINE_BYTES && grain < LINE_BYTES && grain < stride)
         .then_some((grain, stride))
+}
+
+/// Whether what begins again is the same walk. Down the columns of an array it begins again beside where it began before. At the same place it is
+/// repeated; where it goes on at the other end (`i * 97 % n`) it is the inner loop itself that comes to the neighbours. No loop around
+/// either is one to exchange it with.
+fn is_repeated(walk: &Walk, object_bytes: u64) -> bool {
+    let (Some(stride), Some(back)) = (walk.motion.stride_bytes.filter(|stride| *stride != 0), walk.motion.back_bytes)
+    else {
+        return false;
+    };
+    let around = stride.abs_diff(back);
+    back.unsigned_abs().is_multiple_of(stride.unsigned_abs()) || around.is_power_of_two() || around == object_bytes
 }
 
 /// Whether the loop goes from element to element by pointers that these have: their order is the list's, whatever distances were seen.
@@ -122,13 +138,16 @@ fn chases(subject: &Subject<'_>, of_group: &LoopGroup) -> bool {
 
 fn interchange(subject: &Subject<'_>, row: usize, of_group: &LoopGroup) -> Option<Against> {
     let leading = of_group.walks.iter().max_by(|a, b| a.share.total_cmp(&b.share).then(b.site.cmp(&a.site)))?;
-    let (grain, stride) = against(leading)?;
+    let group = subject.tables.group(subject.group.group);
+    let object_bytes = group.bytes.checked_div(group.objects).unwrap_or(0);
+    let (grain, stride) = against(leading, object_bytes)?;
     if chases(subject, of_group) {
         return None;
     }
     // A line for each access now; a line for as many neighbours as it holds then.
     let part = 1.0 - grain.max(u64::from(leading.bytes)) as f64 / LINE_BYTES as f64;
-    let share: f64 = of_group.walks.iter().filter(|walk| against(walk).is_some()).map(|walk| walk.share).sum();
+    let share: f64 =
+        of_group.walks.iter().filter(|walk| against(walk, object_bytes).is_some()).map(|walk| walk.share).sum();
     let share = share * part;
     let saved = Saved { share, unhidden: share * subject.findings.loops[row].unhidden(), most: share };
     let what = format!("a line for each access now, one for {} neighbours then", LINE_BYTES / grain);

@@ -400,6 +400,53 @@ fn a_column_walk_is_turned() {
     assert_eq!(alone[0].confidence, Confidence::Low);
 }
 
+/// What an outer loop repeats is in no other order then.
+#[test]
+fn a_walk_that_is_repeated_is_not_turned() {
+    let advised = |elements: u64, next: &dyn Fn(u64) -> u64| {
+        let mut program = Program::new();
+        let grid = program.array("grid", None, 8 * elements);
+        let in_loop = program.a_loop("column_sum", 29, 30);
+        let outer = program.a_loop("column_sum", 28, 31);
+        program.tables.loops[in_loop.index()].parent = Some(outer);
+        let site = program.site(in_loop);
+        for window in 0..200 {
+            let at = |step: u64| load(site, grid, 8 * next(window * 3701 + step), 0);
+            program.window(0, &(0..128).map(at).collect::<Vec<_>>(), 0, 1, 1_000_000);
+        }
+        advice(&program).into_iter().any(|advice| advice.kind == Kind::Interchange)
+    };
+    // Down the columns of 64 rows.
+    let elements = 1 << 24;
+    let row = elements / 64;
+    assert!(advised(elements, &|step| step % 64 * row + step / 64 % row));
+    // The same column 100 times before the next one: the loop around is no more than a repetition.
+    assert!(!advised(elements, &|step| step % 64 * row + step / 6400 % row));
+    // All elements by one loop, some way behind each other: of a power of two, and of what the array has.
+    assert!(!advised(elements, &|step| step * (row + 97) % elements));
+    let odd = elements - 1001;
+    assert!(!advised(odd, &|step| step * (row + 97) % odd));
+}
+
+/// An array that stays in a core's own caches is walked in any order.
+#[test]
+fn a_small_array_is_not_turned() {
+    let turned = |rows: u64| {
+        let mut program = Program::new();
+        let grid = program.array("grid", None, 512 * rows);
+        let in_loop = program.a_loop("column_sum", 29, 30);
+        let outer = program.a_loop("column_sum", 28, 31);
+        program.tables.loops[in_loop.index()].parent = Some(outer);
+        let site = program.site(in_loop);
+        for column in 0..200 {
+            program.window(0, &[load(site, grid, column % 64 * 8, 512)], 0, rows.min(60) as i64, 1_000_000);
+        }
+        advice(&program).into_iter().any(|advice| advice.kind == Kind::Interchange)
+    };
+    assert!(!turned(64), "32 KiB");
+    assert!(turned(1 << 17), "64 MiB");
+}
+
 /// To exchange the loops is one change, whatever it walks.
 #[test]
 fn a_loop_is_turned_once() {
