@@ -54,7 +54,7 @@ pub struct TraceReport {
     pub heap: Vec<HeapGroup>,
     /// By variable.
     pub variables: Vec<Variable>,
-    /// By type and field. What accesses several at once, as a copy does, counts for each.
+    /// By type and field; of what is in no structure by the type of what it lies in, as that of an array's elements. What accesses several at once, as a copy does, counts for each.
     pub fields: Vec<Named>,
     /// Structures with the accesses to their fields, and which to split.
     pub structures: Vec<StructureCounts>,

@@ -117,7 +117,7 @@ pub struct TraceFindings {
     pub variables: Vec<NameRow>,
     /// Half the width of the interval (95 %) of a variable's share of all accesses, where that is an estimate and not of too little.
     pub variable_errors: BTreeMap<String, f64>,
-    /// By type and field. What accesses several at once counts for each.
+    /// By type and field; of what is in no structure by the type of what it lies in. What accesses several at once counts for each.
     pub fields: Vec<NameRow>,
     /// Structures with the accesses to their fields.
     pub structures: Vec<StructureFindings>,
@@ -220,7 +220,20 @@ pub fn findings(program: &Program, analysis: &TraceAnalysis, rules: &SplitRules)
             of_site.add_parts(&of_own(elements, id, bytes, &own), rest);
         }
         let of_site = of_site.rows();
-        of_site.iter().for_each(|row| fields.add(&row.name, row.accesses));
+        for row in &of_site {
+            let mut rest = row.accesses;
+            // What lies in no structure is told by its type.
+            for (spot, sum) in spots.iter().filter(|(spot, _)| row.name.is_empty() && spot.leaf == NO_LEAF) {
+                let type_name = statics.type_of(program, analysis.heap().blocks(), spot.group);
+                if !type_name.is_empty() {
+                    fields.add(type_name, *sum);
+                    rest.subtract(*sum);
+                }
+            }
+            if rest.count() > 0 {
+                fields.add(&row.name, rest);
+            }
+        }
         if looked_up_visits.as_ref().is_some_and(|visits| visits[id.0 as usize] == 0) {
             findings.not_looked_up.add(accesses);
             of_site.iter().for_each(|row| not_looked_up.add(&row.name, row.accesses));

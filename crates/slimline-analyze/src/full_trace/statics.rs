@@ -56,6 +56,12 @@ impl<'p> Statics<'p> {
         self.of.get(&group).map(|of| of.name)
     }
 
+    /// The type of what a group is made of, as debug information says; empty where that is not known. Of arrays it is that of their elements.
+    pub(super) fn type_of<'a>(&self, program: &'a Program, blocks: &Blocks, group: Group) -> &'a str {
+        let (module, site) = program.site(blocks.site_of(group));
+        if self.of.contains_key(&group) { element_of(module.name(site.detail)) } else { module.name(site.structure) }
+    }
+
     /// Whether a filter wants what a site accesses in a known block.
     pub(super) fn is_wanted(&self, filter: &Filter, (module, site): (&Module, &Site), spot: &Spot) -> bool {
         let structures = || self.elements.names_around(spot.element, spot.leaf);
@@ -81,5 +87,46 @@ impl<'p> Statics<'p> {
             }
         }
         (wanted, spots.iter().filter(|(spot, _)| is_wanted(spot)).copied().collect())
+    }
+}
+
+/// What an array is of, as C (`double[64][64]`) or Rust (`[[f64; 64]; 64]`) spells it; any other type itself.
+fn element_of(type_name: &str) -> &str {
+    let of_rusts = |name: &'_ str| name.strip_prefix('[')?.strip_suffix(']')?.rsplit_once(';').map(|(of, _)| of.len());
+    let mut element = type_name;
+    while let Some(length) = of_rusts(element) {
+        element = &element[1..=length];
+    }
+    match element.split_once('[') {
+        // Arrays of functions have them in the midst: `int (*[4])(void)`.
+        Some((of, bounds)) if bounds.chars().all(|c| c.is_ascii_digit() || "[] ".contains(c)) && !of.contains('(') => {
+            of.trim_end()
+        }
+        _ => element,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn arrays_are_of_their_elements() {
+        for (type_name, element) in [
+            ("double[64]", "double"),
+            ("float[64][8]", "float"),
+            ("unsigned long [3]", "unsigned long"),
+            ("struct point *[]", "struct point *"),
+            ("[[f64; 64]; 8]", "f64"),
+            ("&[u8]", "&[u8]"),
+            ("[u8]", "[u8]"),
+            ("int (*[4])(void)", "int (*[4])(void)"),
+            ("int (*)[4]", "int (*)[4]"),
+            ("Vec<[f64; 3]>", "Vec<[f64; 3]>"),
+            ("long", "long"),
+            ("", ""),
+        ] {
+            assert_eq!(element_of(type_name), element, "{type_name}");
+        }
     }
 }

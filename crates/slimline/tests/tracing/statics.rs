@@ -268,6 +268,28 @@ fn arrays_without_bounds_are_of_their_structure() {
     assert_eq!(list["peak_bytes"], 32);
 }
 
+/// What lies in no structure is of a type all the same, where debug information says which.
+#[test]
+fn arrays_of_numbers_are_told_by_their_type() {
+    const SOURCE: &str = "
+        #include <stdlib.h>
+        static double a[40];
+        float grid[5][8];
+        int main(int argc, char **argv) {
+            long *block = malloc(40 * sizeof(long));
+            for (int i = 0; i < 40; i++) { a[i] = i; block[i] = i; grid[i / 8][i % 8] += argc; }
+            for (int i = 0; i < 40; i++) argc += a[i] + block[i] + grid[i % 5][i % 8];
+            return argc == 7;
+        }";
+    let scratch = TempDir::new().unwrap();
+    let program = compiled_with(&scratch, SOURCE, &["-O1"]);
+    let report = json(&["trace", "--live", "--format", "json"], &program);
+    let fields = &report["fields"];
+    let of = |name: &str| named(fields, name);
+    assert_eq!((of("double"), of("long"), of("float")), ((40, 40), (40, 40), (80, 40)), "{fields}");
+    assert!(fields.as_array().unwrap().iter().all(|row| !row["name"].is_null()), "{fields}");
+}
+
 /// Of two in one line each has its own members; a namesake that is never accessed makes no name longer.
 #[test]
 fn what_has_no_name_or_another_ones() {
