@@ -396,6 +396,8 @@ pub struct HeapGroup {
     pub in_library: bool,
     /// The function that was called.
     pub allocator: Option<String>,
+    /// The variable that holds the blocks, or that most accesses to them went by, where it is known.
+    pub variable: Option<String>,
     /// The type, where it is known.
     pub type_name: Option<String>,
     /// Blocks allocated.
@@ -607,6 +609,7 @@ impl From<&HeapRow> for HeapGroup {
             callers: row.callers.iter().map(Position::from).collect(),
             in_library: row.is_librarys,
             allocator: known(&row.allocator),
+            variable: known(&row.variable),
             type_name: known(&row.type_name),
             blocks: row.blocks,
             allocated_bytes: row.bytes,

@@ -15,11 +15,12 @@ use rustc_hash::FxHashMap;
 use slimline_simulate::access::{Access, AccessKind};
 use slimline_trace::stream::decode::{Program, SiteId, Visits};
 use slimline_trace::stream::is_a_thread_s;
-use slimline_trace::stream::sites::{Module, Site, SiteKind};
+use slimline_trace::stream::sites::{Site, SiteKind};
 
 use super::TraceBatch;
-use super::elements::{NO_LEAF, is_rusts};
-use super::findings::{allocated_at, called_at, callers_of, field, is_own, line, of_leaf, place};
+use super::block_names::BlockNames;
+use super::elements::NO_LEAF;
+use super::findings::{allocated_at, called_at, callers_of, field, line, of_leaf, place};
 use super::function_names::FunctionNames;
 use super::heap::GroupBlocks;
 use super::heap::blocks::Blocks;
@@ -288,12 +289,7 @@ impl AttributedAccesses {
         let statics = Statics::of(program, &self.blocks, self.keys.accessed.all().iter().map(|of| of.spot.group));
         let mut groups = Groups::of(self.parts.as_ref(), statics);
         for (of, &accesses) in self.keys.accessed.all().iter().zip(&self.keys.counts) {
-            let (module, site) = program.site(SiteId(of.site));
-            // What a library's code calls its own parameters (`this`, `__x`) says nothing.
-            let name = module.name(site.variable);
-            if is_own(&place(module, site)) && !is_anyones(name) {
-                *groups.variables.entry((of.spot.group, name)).or_default() += accesses;
-            }
+            groups.names.add(of.spot.group, program.site(SiteId(of.site)), accesses);
         }
         let place_of = |of: &AccessedSpot| {
             let (module, site) = program.site(SiteId(of.site));
@@ -337,26 +333,15 @@ impl AttributedAccesses {
 struct Groups<'a> {
     parts: Option<&'a Parts>,
     statics: Statics<'a>,
-    /// Accesses by group and variable.
-    variables: FxHashMap<(Group, &'a str), u64>,
+    names: BlockNames<'a>,
     numbers: FxHashMap<(Group, &'a str), u32>,
     data: Vec<Data>,
 }
 
-/// Whether a variable's name tells nothing of what it holds: the object that a method is of, and what the libraries of C and C++ call theirs,
-/// which no program may (`__ptr`, `_Tp`).
-fn is_anyones(variable: &str) -> bool {
-    let is_reserved = |name: &str| {
-        let mut letters = name.chars();
-        letters.next() == Some('_') && letters.next().is_some_and(|second| second == '_' || second.is_ascii_uppercase())
-    };
-    matches!(variable, "this" | "self") || is_reserved(variable)
-}
-
 impl<'a> Groups<'a> {
     fn of(parts: Option<&'a Parts>, statics: Statics<'a>) -> Self {
-        let (variables, numbers) = Default::default();
-        Self { parts, statics, variables, numbers, data: Vec::new() }
+        let (names, numbers) = Default::default();
+        Self { parts, statics, names, numbers, data: Vec::new() }
     }
 
     fn number(
@@ -380,7 +365,7 @@ impl<'a> Groups<'a> {
             let blocks = blocks.get(&group).copied().unwrap_or_default();
             let (kind, name, type_name) = match self.statics.title(group) {
                 Some(title) => (DataKind::Static, title, site.detail),
-                None => (DataKind::Heap, self.name_of(group, module, site, blocks.blocks), site.structure),
+                None => (DataKind::Heap, self.names.of(group, module, site, blocks.blocks), site.structure),
             };
             Data {
                 kind,
@@ -397,30 +382,6 @@ impl<'a> Groups<'a> {
         self.numbers.insert(identity, self.data.len() as u32 - 1);
         self.data.len() as u32 - 1
     }
-
-    /// What the blocks are called that a site allocates. Most accesses to an array may go by a variable that walks it; so a block
-    /// that is the only one is called by what holds it, if the program calls it so elsewhere, too: in C a function that only hands
-    /// memory on has a name of its own for it. One of several, which are linked or held in a table, first was in whatever holds the new one.
-    fn name_of(&self, group: Group, module: &'a Module, site: &Site, blocks: u64) -> &'a str {
-        let holder = module.name(site.variable);
-        let is_used = is_rusts(module) || self.variables.contains_key(&(group, holder));
-        if blocks == 1 && is_used && !holder.is_empty() && !is_anyones(holder) {
-            return holder;
-        }
-        match self.most_used_variable(group) {
-            "" if is_anyones(holder) => "",
-            "" => holder,
-            name => name,
-        }
-    }
-
-    /// The variable that most accesses to a block's group went by; of several the first by name.
-    fn most_used_variable(&self, group: Group) -> &'a str {
-        let of_group = self.variables.iter().filter(|((of, name), _)| *of == group && !name.is_empty());
-        of_group
-            .max_by_key(|((_, name), accesses)| (**accesses, std::cmp::Reverse(*name)))
-            .map_or("", |((_, name), _)| name)
-    }
 }
 
 #[cfg(test)]
@@ -429,7 +390,7 @@ mod tests {
 
     use proptest::prelude::*;
     use slimline_trace::stream::decode::SegmentId;
-    use slimline_trace::stream::sites::{Body, ModuleBuilder, Relative};
+    use slimline_trace::stream::sites::{Body, Module, ModuleBuilder, Relative};
 
     use super::super::heap::HeapAccesses;
     use super::super::tests::{program_of, program_with_bodies, visits_of};

@@ -6,6 +6,7 @@ use slimline_trace::stream::decode::{Program, SiteId};
 use slimline_trace::stream::sites::{Frame, Module, Name, Site, SiteKind};
 use slimline_trace::toolchain_source;
 
+use super::block_names::BlockNames;
 use super::elements::{Behind, ElementId, Elements, LeafId, Members, NO_ELEMENT, NO_LEAF, Span};
 use super::function_names::FunctionNames;
 use super::heap::GroupBlocks;
@@ -76,6 +77,8 @@ pub struct HeapRow {
     pub is_librarys: bool,
     /// The allocating function, as `malloc`.
     pub allocator: String,
+    /// The variable that holds the blocks, or that most accesses to them went by; empty where that is not known.
+    pub variable: String,
     /// The type that is allocated; empty where it is not known.
     pub type_name: String,
     /// Blocks allocated.
@@ -457,9 +460,11 @@ fn heap(
     let elements = analysis.heap().elements();
     let blocks = analysis.heap().blocks();
     let mut accesses: BTreeMap<Group, (Accesses, Sums)> = BTreeMap::new();
+    let mut names = BlockNames::default();
     for (&id, spots) in by_spot {
         let (module, site) = program.site(id);
         let own = field(module, site);
+        spots.iter().for_each(|(spot, sum)| names.add(spot.group, (module, site), sum.count()));
         for (spot, sum) in spots.iter().filter(|(spot, _)| statics.is_wanted(analysis.filter(), (module, site), spot)) {
             let (total, fields) = accesses.entry(spot.group).or_insert_with(|| (Accesses::default(), Sums::new()));
             total.add(*sum);
@@ -481,6 +486,7 @@ fn heap(
             place,
             callers,
             allocator: module.name(site.detail).to_owned(),
+            variable: names.of(group, module, site, allocated.blocks).to_owned(),
             type_name: module.name(site.structure).to_owned(),
             blocks: allocated.blocks,
             bytes: allocated.bytes,

@@ -14,6 +14,7 @@
 //! counts are by site, and a site is wanted or not.
 
 pub mod attributed;
+mod block_names;
 mod calls;
 pub mod checks;
 pub mod counts;

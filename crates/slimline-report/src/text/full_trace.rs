@@ -368,7 +368,7 @@ pub(super) fn more(out: &mut impl Write, all: usize, most: usize) -> fmt::Result
     }
 }
 
-/// What heap groups are called: by their lines, and those of a library by who called it; those that share all that also by their columns, then by who calls them, and where
+/// What heap groups are called: by their lines, and those of a library by who called it; those that share all that also by their columns, then by what variables hold them, then by who calls them, and where
 /// that is the same, too, by a number. Of longer titles what several have in common is left out.
 fn titles(groups: &[HeapGroup], columns: usize) -> Vec<String> {
     let caller = |group: &HeapGroup, number: usize| {
@@ -384,21 +384,30 @@ fn titles(groups: &[HeapGroup], columns: usize) -> Vec<String> {
     };
     let mut titles: Vec<Vec<String>> = groups.iter().map(of).collect();
     let most = groups.iter().map(|group| group.callers.len()).max().unwrap_or(0);
-    for more in 0..=most + 1 {
+    for more in 0..=most + 2 {
         let mut seen = BTreeMap::<Vec<String>, u32>::new();
         let mut columns = BTreeMap::<Vec<String>, BTreeSet<Option<u32>>>::new();
+        let mut variables = BTreeMap::<Vec<String>, BTreeSet<Option<&str>>>::new();
         for (title, group) in titles.iter().zip(groups) {
             *seen.entry(title.clone()).or_default() += 1;
             columns.entry(title.clone()).or_default().insert(group.position.column);
+            variables.entry(title.clone()).or_default().insert(group.variable.as_deref());
         }
         if seen.values().all(|count| *count == 1) {
             break;
         }
         for (title, group) in titles.iter_mut().zip(groups).filter(|(title, _)| seen[&**title] > 1) {
-            match more.checked_sub(1) {
-                None => {
+            match more.checked_sub(2) {
+                None if more == 0 => {
                     if let Some(column) = group.position.column.filter(|_| columns[&**title].len() > 1) {
                         let _ = write!(title[0], ":{column}");
+                    }
+                }
+                // Only where each of them has another one: callers say more than a variable of some.
+                None => {
+                    let is_each = variables[&**title].len() as u32 == seen[&**title];
+                    if let Some(variable) = group.variable.as_deref().filter(|_| is_each) {
+                        let _ = write!(title[0], " ({})", plain(variable));
                     }
                 }
                 Some(more) => title.extend(caller(group, more + usize::from(group.in_library))),
@@ -622,6 +631,7 @@ mod tests {
                 position: at(2),
                 callers: Vec::new(),
                 allocator: Some("malloc".to_owned()),
+                variable: Some("list".to_owned()),
                 type_name: Some("node".to_owned()),
                 blocks: 1000,
                 allocated_bytes: 64_000,
@@ -706,6 +716,7 @@ mod tests {
                 .map(|line| Position { function: Some("main".to_owned()), line: Some(*line), ..Position::default() })
                 .collect(),
             allocator: None,
+            variable: None,
             type_name: None,
             blocks: 1,
             allocated_bytes: 8,
@@ -715,6 +726,11 @@ mod tests {
             is_not_looked_up: false,
             fields: Vec::new(),
         };
+        // What variables hold.
+        let held = |variable: &str| HeapGroup { variable: Some(variable.to_owned()), ..group(4, 1, &[9]) };
+        assert_eq!(self::titles(&[held("cells"), held("a")], POSITION_COLUMNS), ["list.c:4 (cells)", "list.c:4 (a)"]);
+        let one_name = [held("a"), held("a")];
+        assert_eq!(self::titles(&one_name, POSITION_COLUMNS), ["list.c:4 < main:9", "list.c:4 < main:9 #2"]);
         let groups = [
             group(1, 1, &[]),
             group(2, 1, &[]),

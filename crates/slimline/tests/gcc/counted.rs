@@ -222,6 +222,36 @@ fn external_procedures_have_the_names_of_the_source() {
     }
 }
 
+/// What one statement allocates is told apart by the variables that hold it, as what lines of C allocate is named in other reports.
+#[test]
+fn blocks_of_one_statement_have_the_names_of_their_variables() {
+    const SOURCE: &str = "module m
+  type cell
+    real(8) :: x, y
+  end type
+end module
+program main
+  use m
+  implicit none
+  type(cell), allocatable :: cells(:)
+  real(8), allocatable :: a(:,:)
+  integer :: i, n
+  n = 30
+  allocate(cells(n), a(n, n))
+  a = 1
+  do i = 1, n
+    cells(i)%x = a(i, i)
+  end do
+  print *, cells(n)%x
+end program
+";
+    let compiled = Compiled::new("gfortran", SOURCE, &["-O1"]);
+    let (_, report) = compiled.traced(&[]);
+    let variables: Vec<_> =
+        report["heap"].as_array().unwrap().iter().filter_map(|row| row["variable"].as_str()).collect();
+    assert!(variables.contains(&"a") && variables.contains(&"cells"), "{}", report["heap"]);
+}
+
 /// Registers walk several arrays at a time, words of the frame hold others, and gcc tells of registers behind calls that change them.
 #[test]
 fn arrays_of_one_statement_keep_their_own_names() {
