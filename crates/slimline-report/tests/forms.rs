@@ -307,6 +307,18 @@ fn one_type_in_two_structures() {
     assert_eq!(told.as_deref(), Some("  by type: f1_neuron 80.4 % in 2 structures"));
 }
 
+/// What the row of stacks is of is not to be guessed.
+#[test]
+fn the_row_of_stacks_is_explained() {
+    let told = |name: &str| {
+        let mut report = art();
+        report.groups[0].name = name.into();
+        text_of(&report, By::Group, Limits::default())
+            .contains("  stack: numbers, saved registers and return addresses")
+    };
+    assert!(told("stack") && !told("grid"));
+}
+
 /// A name that is longer than the page is cut, in the list of affinities as everywhere.
 #[test]
 fn no_name_is_wider_than_the_page() {

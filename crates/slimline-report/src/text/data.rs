@@ -15,6 +15,12 @@ const OUTSIDE: f64 = 0.005;
 /// What of a structure's share is in none of its fields has a row from here on; less would be told as nothing.
 const LEAST_ELSEWHERE: f64 = 0.0005;
 
+/// What lies in frames and is no variable's that has a row of its own is one row.
+const STACK: &str = "stack";
+/// What that is.
+const OF_STACKS: &str = "numbers, saved registers and return addresses in frames, of all functions; structures and arrays there have rows of \
+                         their own";
+
 /// The top table: data structures by share.
 pub(super) fn table(out: &mut impl Write, report: &Report, limits: Limits) -> fmt::Result {
     heading(out, "DATA")?;
@@ -32,7 +38,12 @@ pub(super) fn table(out: &mut impl Write, report: &Report, limits: Limits) -> fm
         rows.push(cells);
     }
     rows.write(out, 2)?;
-    for (what, told) in [("by type", types_in_several(report, shown)), ("strides", strides_of_scalars(shown))] {
+    let told = [
+        ("by type", types_in_several(report, shown)),
+        ("strides", strides_of_scalars(shown)),
+        (STACK, shown.iter().filter(|group| group.name == STACK).map(|_| OF_STACKS.to_owned()).collect()),
+    ];
+    for (what, told) in told {
         if !told.is_empty() {
             fold(out, &format!("{what}: {}", told.join(", ")), 2, 4)?;
         }
