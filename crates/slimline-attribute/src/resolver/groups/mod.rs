@@ -23,6 +23,7 @@ use crate::data::wrappers::WrapperRules;
 use crate::tables::{Amount, Group, GroupKind, Tables};
 use crate::typing::frame::FrameLayout;
 use alive::{Alive, most_alive};
+use dynamic_storage::Held;
 
 /// What makes two objects the same data structure.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -259,7 +260,9 @@ impl Groups {
     /// The object in a small heap block: the block, or a variable where it is a thread's storage. And whether it is all of the block.
     pub(super) fn in_block(&mut self, view: ProcessView<'_, '_>, block: &Block, address: Avma) -> (Place, bool) {
         match self.in_small_storage(view, block, address) {
-            Some(variable) => (variable, false),
+            Some(Held::Storage(variable, _)) => (variable, false),
+            // What lies in padding says nothing of the rest.
+            Some(Held::Padding(_)) => (self.block(view, block), false),
             None => (self.block(view, block), true),
         }
     }
@@ -334,11 +337,12 @@ impl Groups {
                 (place, valid.and(&extent))
             }
             Found::Block(row) | Found::Mapped(row) | Found::MappedStack(row) => {
-                if matches!(found, Found::Block(_))
-                    && let Some((place, extent)) = self.in_large_storage(view, row, address)
-                {
-                    return (place, valid.and(&extent));
-                }
+                let is_block = matches!(found, Found::Block(_));
+                let valid = match is_block.then(|| self.in_large_storage(view, row, address)).flatten() {
+                    Some(Held::Storage(place, extent)) => return (place, valid.and(&extent)),
+                    Some(Held::Padding(extent)) => valid.and(&extent),
+                    None => valid,
+                };
                 let group = match found {
                     Found::MappedStack(_) => self.stacks(),
                     Found::Mapped(_) => self.mapped(view, row),
