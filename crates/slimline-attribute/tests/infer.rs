@@ -307,6 +307,66 @@ fn pointers_that_are_told_as_a_sum() {
     check(&program, SUM_SOURCE, "picked", " picked(", false, "clang -O2");
 }
 
+/// A function of the file leaves registers alone, as gcc knows of it: what it says of them holds behind the call.
+const CALL_SOURCE: &str = r#"
+struct rec { long x, y, pad[6]; };
+__attribute__((noinline)) static long leaf(long v) { return v * 3 + 1; }
+__attribute__((noinline)) long walk(const struct rec *r, long n) {
+  long s = 0;
+  for (long i = 0; i < n; i++) {
+    s += leaf(s + i);
+    s += r[i & 1].y; //= struct rec.y
+  }
+  return s;
+}
+int main(int argc, char **argv) {
+  struct rec all[2] = {{argc}};
+  return walk(all, argc);
+}
+"#;
+
+#[test]
+fn registers_that_calls_leave_alone_keep_their_variables() {
+    let program = Compiled::with("gcc", "c", CALL_SOURCE, &["-O2"]);
+    check(&program, CALL_SOURCE, "walk", " walk(", false, "gcc -O2");
+    let mut table = TypeTable::new();
+    let rows = program.infer("walk", &mut table);
+    let names: Vec<_> = rows.iter().filter_map(|row| row.answer.as_ref().ok()?.variable.clone()).collect();
+    assert!(!names.is_empty() && names.iter().all(|name| name == "r"), "{}", listing(&rows, &table));
+}
+
+/// An index that is a distance in another array.
+const DISTANCE_SOURCE: &str = r#"
+__attribute__((noinline)) double walked(const double *a, const double *b, long n) {
+  double s = 0;
+  for (const double *q = b; q < b + n; q++) s += *q * a[q - b];
+  return s;
+}
+__attribute__((noinline)) double fixed(const double *a, const double *p, const double *q) { return a[p - q]; }
+__attribute__((noinline)) double down(const double *a, const double *p, const double *q) {
+  double s = 0;
+  for (; q < p; q++) s += a[p - q];
+  return s;
+}
+int main(int argc, char **argv) {
+  double a[8] = {argc}, b[8] = {argc};
+  return walked(a, b, argc) + fixed(a, b + argc, b) + down(a, b + argc, b);
+}
+"#;
+
+#[test]
+fn an_index_by_a_distance_leaves_the_array_its_name() {
+    for level in ["-O1", "-O2"] {
+        let program = Compiled::with("gcc", "c", DISTANCE_SOURCE, &[level]);
+        let mut table = TypeTable::new();
+        for (function, names) in [("walked", &["a", "q"][..]), ("fixed", &["a"]), ("down", &["a"])] {
+            let rows = program.infer(function, &mut table);
+            let found: BTreeSet<_> = rows.iter().filter_map(|row| row.answer.as_ref().ok()?.variable.clone()).collect();
+            assert!(found.iter().eq(names), "{level} {function}: {}", listing(&rows, &table));
+        }
+    }
+}
+
 const CPP_SOURCE: &str = r#"
 #include <vector>
 #include <cstddef>

@@ -125,7 +125,10 @@ impl Bounds {
         };
         let bound = |fact: &Fact| bound(info, fact, name_of(fact, false), name_of(fact, true));
         let calls = returning_calls(flow);
-        let until_lost = |fact: &Fact| Fact { end: fact.end.min(lost_at(fact, &calls)), ..*fact };
+        let until_lost = |fact: &Fact| match info.has_hooks(fact.die.unit) {
+            true => Fact { end: fact.end.min(lost_at(fact, &calls)), ..*fact },
+            false => *fact,
+        };
         let mut usable: Vec<(Fact, Bound)> =
             scope.facts.iter().filter_map(|fact| Some((until_lost(fact), bound(fact)?))).collect();
         usable.sort_by_key(|(fact, _)| fact.begin);
@@ -181,8 +184,9 @@ fn returning_calls(flow: &Flow) -> Vec<u64> {
     within.filter(|&at| is_call(at)).map(|at| flow.instructions[at].next_ip()).collect()
 }
 
-/// The end of what is true of a register that called functions may change, whatever the debug information says: gcc goes on
-/// telling of a variable in one behind the calls of a sanitizer's hooks.
+/// The end of what is true of a register that called functions may change, whatever the debug information says: where there are a sanitizer's hooks gcc goes on
+/// telling of a variable in one behind calls. Elsewhere what it says is so, as of functions of which it knows that they leave a register
+/// alone (`-fipa-ra`).
 fn lost_at(fact: &Fact, calls: &[u64]) -> u64 {
     let changes = |register: Gpr| CLOBBERED.contains(&register.0);
     let is_lost = match fact.place {

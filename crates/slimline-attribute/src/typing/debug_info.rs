@@ -52,6 +52,7 @@ struct UnitSlot<'a> {
     unit: OnceCell<Option<Unit<'a>>>,
     index: OnceCell<UnitIndex>,
     language: OnceCell<Option<Language>>,
+    has_hooks: OnceCell<Option<bool>>,
 }
 
 /// The debug information of one module, read unit by unit as questions need it.
@@ -168,8 +169,8 @@ impl<'a> DebugInfo<'a> {
             {
                 self.signatures.insert(type_signature.0, die);
             }
-            let (unit, index, language) = (OnceCell::new(), OnceCell::new(), OnceCell::new());
-            self.units.push(UnitSlot { origin, skeleton, header, unit, index, language });
+            let (unit, index, language, has_hooks) = Default::default();
+            self.units.push(UnitSlot { origin, skeleton, header, unit, index, language, has_hooks });
         }
     }
 
@@ -349,6 +350,17 @@ impl<'a> DebugInfo<'a> {
             path = join(&String::from_utf8_lossy(directory.slice()), &path);
         }
         Some(path)
+    }
+
+    /// Whether gcc has put a sanitizer's hooks into a unit's code (`-fsanitize=thread`), as far as it says how that was compiled.
+    pub(super) fn has_hooks(&self, unit: u32) -> bool {
+        let told = self.units[unit as usize].has_hooks.get_or_init(|| {
+            let root = self.entry(self.root(unit)?)?;
+            let producer =
+                self.dwarf_of(unit).attr_string(self.unit(unit)?, root.attr_value(dw::DW_AT_producer)?).ok()?;
+            Some(producer.to_string_lossy().contains("-fsanitize=thread"))
+        });
+        told.unwrap_or(false)
     }
 
     /// Name with the namespaces and types around it, in the unit's language: `ns::Outer::Inner`.

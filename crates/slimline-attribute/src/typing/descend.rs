@@ -47,7 +47,15 @@ impl<'a> DebugInfo<'a> {
 
     /// A pointer to the start of an object of `type_`; an array counts as its elements.
     pub(super) fn pointer_to(&self, type_: Option<Die>, unit: u32) -> Pointer {
-        let nothing = Pointer { target: Die { unit, offset: 0 }, bytes: 0, offset: 0, step: 0, name: None, home: None };
+        let nothing = Pointer {
+            target: Die { unit, offset: 0 },
+            bytes: 0,
+            offset: 0,
+            step: 0,
+            name: None,
+            first: None,
+            home: None,
+        };
         let Some(type_) = type_ else { return nothing };
         let (target, bytes) = self.target(type_);
         let array = matches!(self.shape(type_), Some(Shape::Array { .. }));

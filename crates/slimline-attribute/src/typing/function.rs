@@ -152,7 +152,7 @@ impl Function<'_, '_> {
                 _ => Value::Pointer(declared),
             };
         };
-        let named = Value::Pointer(Pointer { name: declared.name.or(flow.name), ..flow });
+        let named = Value::Pointer(flow.renamed(declared.name));
         if flow.target == declared.target {
             let exact = flow.bytes > 0 && flow.step % flow.bytes == 0;
             let apart = flow.offset.wrapping_sub(declared.offset);

@@ -183,6 +183,7 @@ fn meet(info: &DebugInfo<'_>, a: Value, b: Value) -> Value {
     match (a, b) {
         (Value::Pointer(a), Value::Pointer(b)) if a.target != b.target => {
             let (name, home) = (a.name.filter(|_| a.name == b.name), Home::of_both(a.home, b.home));
+            let origin = a.origin().filter(|_| a.origin() == b.origin());
             let common = if holds(a, b) {
                 Pointer { name, home, ..b }
             } else if holds(b, a) {
@@ -190,7 +191,7 @@ fn meet(info: &DebugInfo<'_>, a: Value, b: Value) -> Value {
             } else {
                 return Value::Unknown(Reason::PathsDisagree);
             };
-            Value::Pointer(common)
+            Value::Pointer(common.with_origin(origin))
         }
         _ => a.join(b),
     }

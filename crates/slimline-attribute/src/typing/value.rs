@@ -31,8 +31,28 @@ pub(super) struct Pointer {
     pub(super) offset: i64,
     pub(super) step: u64,
     pub(super) name: Option<NameId>,
+    /// What it was called first, where that is another name: `q` of `q = a` is `a`'s.
+    pub(super) first: Option<NameId>,
     /// Of a static variable, as long as `offset` is where in it the pointer is at some time: not where only the step tells that.
     pub(super) home: Option<Home>,
+}
+
+impl Pointer {
+    /// What the array is called first that it points into: of two pointers into one it is the same.
+    pub(super) fn origin(self) -> Option<NameId> {
+        self.first.or(self.name)
+    }
+
+    /// The same pointer by another variable.
+    pub(super) fn renamed(self, name: Option<NameId>) -> Self {
+        let origin = self.origin();
+        Self { name: name.or(self.name), ..self }.with_origin(origin)
+    }
+
+    /// The same into an array that was called so first.
+    pub(super) fn with_origin(self, origin: Option<NameId>) -> Self {
+        Self { first: origin.filter(|_| origin != self.name), ..self }
+    }
 }
 
 /// Where a static variable lies.
@@ -88,16 +108,29 @@ pub(super) enum Value {
         of: u64,
         plus: i64,
     },
-    /// From one pointer to another, as compilers keep it to find one array by a pointer that walks another: `plus` modulo `of`
-    /// (1 where that is not known, 0 where it is `plus`). What `from` names plus this is what `to` does.
+    /// From one pointer to another, as compilers keep it to find one array by a pointer that walks another, or programs as an index: `plus` modulo
+    /// `of` (1 where that is not known, 0 where it is `plus`). What `from` names plus this is what `to` does.
     Between {
-        from: Option<NameId>,
-        to: Option<NameId>,
+        from: End,
+        to: End,
         of: u64,
         plus: i64,
     },
     /// The block that the watched call returned, plus this.
     Fresh(i64),
+}
+
+/// What a pointer is called from or to which a distance goes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct End {
+    name: Option<NameId>,
+    origin: Option<NameId>,
+}
+
+impl From<Pointer> for End {
+    fn from(pointer: Pointer) -> Self {
+        Self { name: pointer.name, origin: pointer.origin() }
+    }
 }
 
 impl Value {
@@ -183,12 +216,17 @@ impl Value {
             ) => Self::Unknown(Reason::Arithmetic),
             (Self::Pointer(pointer), number) | (number, Self::Pointer(pointer)) => {
                 let (plus, step) = number.as_number();
-                let (name, home) = match number {
-                    Self::Between { from, to, .. } => (pointer.name.filter(|_| pointer.name == from).and(to), None),
-                    _ => (pointer.name, pointer.home.filter(|_| step == 0)),
+                let own = End::from(pointer);
+                let (End { name, origin }, home) = match number {
+                    Self::Between { from, to, .. } if own.origin.is_some() && own.origin == from.origin => (to, None),
+                    // `a[p - q]`: compilers find other arrays by what walks one, so this begins where an array does, and that is an index.
+                    Self::Between { .. } if pointer.step == 0 => (own, None),
+                    Self::Between { .. } => (End { name: None, origin: None }, None),
+                    _ => (own, pointer.home.filter(|_| step == 0)),
                 };
                 let offset = pointer.offset.wrapping_add(plus);
-                Self::Pointer(Pointer { offset, step: gcd(pointer.step, step), name, home, ..pointer })
+                let sum = Pointer { offset, step: gcd(pointer.step, step), name, home, ..pointer };
+                Self::Pointer(sum.with_origin(origin))
             }
             (Self::Frame(offset), number) | (number, Self::Frame(offset)) => match number.as_number() {
                 (_, 1) => Self::Unknown(Reason::Arithmetic),
@@ -226,10 +264,10 @@ impl Value {
         match (self, other) {
             (Self::Pointer(a), Self::Pointer(b)) if a.target == b.target && a.bytes > 0 => {
                 let (of, plus) = (gcd(gcd(a.step, b.step), a.bytes), a.offset.wrapping_sub(b.offset));
-                if a.name == b.name {
+                if a.origin() == b.origin() {
                     Self::multiple(of, plus)
                 } else {
-                    Self::Between { from: b.name, to: a.name, of, plus }
+                    Self::Between { from: b.into(), to: a.into(), of, plus }
                 }
             }
             (Self::Frame(a), Self::Frame(b)) => Self::Constant(a.wrapping_sub(b)),
@@ -279,8 +317,10 @@ impl Value {
                 // One of two variables is neither.
                 let are_others = a.home.is_some() && b.home.is_some() && a.home != b.home;
                 let name = a.name.filter(|_| a.name == b.name && !are_others);
+                let origin = a.origin().filter(|_| a.origin() == b.origin() && !are_others);
                 let home = Home::of_both(a.home, b.home);
-                Self::Pointer(Pointer { step: gcd(gcd(a.step, b.step), apart), name, home, ..a })
+                let both = Pointer { step: gcd(gcd(a.step, b.step), apart), name, home, ..a };
+                Self::Pointer(both.with_origin(origin))
             }
             (Self::Frame(a) | Self::FrameRun { offset: a, .. }, Self::Frame(b) | Self::FrameRun { offset: b, .. }) => {
                 let step = |value| if let Self::FrameRun { step, .. } = value { step } else { 0 };
@@ -324,7 +364,7 @@ mod tests {
     const NODE: Die = Die { unit: 0, offset: 7 };
 
     fn node(offset: i64, step: u64) -> Value {
-        Value::Pointer(Pointer { target: NODE, bytes: 48, offset, step, name: None, home: None })
+        Value::Pointer(Pointer { target: NODE, bytes: 48, offset, step, name: None, first: None, home: None })
     }
 
     #[test]
@@ -373,14 +413,39 @@ mod tests {
         assert_eq!(of(0, 48, Some(1)).plus(apart), of(0, 48, Some(2)));
         assert_eq!(of(0, 0, Some(2)).minus(apart), of(0, 48, Some(1)));
         assert_eq!(of(0, 0, Some(1)).plus(apart.plus(Value::Constant(8))), of(8, 48, Some(2)));
-        // From another one it leads to nothing that is known.
-        assert_eq!(of(0, 0, Some(3)).plus(apart), of(0, 48, None));
+        // From another one that walks it leads to nothing that is known, from where an array begins it is an index into that: c[b - a].
+        assert_eq!(of(0, 48, Some(3)).plus(apart), of(0, 48, None));
+        assert_eq!(of(0, 0, Some(3)).plus(apart), of(0, 48, Some(3)));
         assert_eq!(of(0, 0, None).plus(apart), of(0, 48, None));
         // i = p - a; b[i]
         let index = of(0, 48, Some(1)).minus(of(0, 0, Some(1)));
         assert_eq!(of(0, 0, Some(2)).plus(index), of(0, 48, Some(2)));
         // One of two is neither.
         assert_eq!(of(0, 0, Some(1)).join(of(0, 0, Some(2))), of(0, 0, None));
+    }
+
+    #[test]
+    fn a_pointer_of_another_name_is_into_the_same_array() {
+        let of = |offset, step, name: u32| {
+            let Value::Pointer(node) = node(offset, step) else { unreachable!() };
+            Pointer { name: Some(NameId(name)), ..node }
+        };
+        let (a, b) = (of(0, 0, 1), of(0, 0, 2));
+        // q = a; loop { b[q - a]; q += 1 }
+        let q = a.renamed(Some(NameId(3)));
+        let Value::Pointer(walking) = Value::Pointer(q).join(Value::Pointer(q).plus(Value::Constant(48))) else {
+            panic!()
+        };
+        assert_eq!((walking.name, walking.first), (Some(NameId(3)), Some(NameId(1))));
+        let index = Value::Pointer(walking).minus(Value::Pointer(a));
+        assert_eq!(index, Value::Multiple { of: 48, plus: 0 });
+        // The same as q + (b - a), which is b's, too.
+        let apart = Value::Pointer(b).minus(Value::Pointer(a));
+        assert_eq!(Value::Pointer(walking).plus(apart), Value::Pointer(of(0, 48, 2)));
+        // As `a` again it has no other name; of what is one of two the name that both have is left.
+        assert_eq!(q.renamed(Some(NameId(1))), a);
+        let other = b.renamed(Some(NameId(3)));
+        assert_eq!(Value::Pointer(q).join(Value::Pointer(other)), Value::Pointer(of(0, 0, 3)));
     }
 
     #[test]
@@ -417,6 +482,7 @@ mod tests {
             offset: 0,
             step: 0,
             name: None,
+            first: None,
             home: None,
         });
         assert_eq!(node(0, 0).join(other), Value::Unknown(Reason::PathsDisagree));
