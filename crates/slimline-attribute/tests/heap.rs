@@ -2,8 +2,11 @@
 
 mod compiled;
 
+use std::collections::BTreeMap;
+
 use compiled::Compiled;
-use slimline_attribute::typing::heap::{AllocationFrame, allocation};
+use iced_x86::{Decoder, DecoderOptions};
+use slimline_attribute::typing::heap::{ANY_BYTES, Allocation, AllocationFrame, allocation};
 use slimline_attribute::typing::layout::TypeTable;
 use slimline_trace::address::Svma;
 
@@ -217,5 +220,105 @@ fn cpp_by_clang() {
         check("grow", 64, ("Zone", 0, Some("zones").filter(|_| flags != ["-O1"])));
         check("reserve", 2400, ("Point", 0, Some("mesh->points")));
         check("array", 168, ("Zone", 8, Some("zones")));
+    }
+}
+
+/// More arrays than registers, so that gcc calls one register by several names in turn.
+const FORTRAN_SOURCE: &str = r#"
+module m
+  type particle
+    real(8) :: x, y, z
+    integer :: id
+    real(8) :: mass
+  end type
+  type box
+    type(particle), allocatable :: p(:)
+    real(8) :: w(3)
+    integer :: n
+  end type
+contains
+  subroutine step(ps, n)
+    integer, intent(in) :: n
+    type(particle), intent(inout) :: ps(n)
+    integer :: i
+    do i = 1, n
+      ps(i)%x = ps(i)%x + ps(i)%mass
+    end do
+  end subroutine
+end module
+program main
+  use m
+  implicit none
+  real(8), allocatable :: a(:), b(:), c(:,:)
+  integer, allocatable :: idx(:)
+  type(particle), allocatable :: ps(:), qs(:)
+  type(box), allocatable :: boxes(:)
+  integer :: i, k, n
+  real(8) :: s
+  n = 200000
+  allocate(a(n), b(2*n), c(300,400), idx(n))
+  allocate(ps(n), qs(n/2))
+  allocate(boxes(10))
+  do i = 1, 10
+    allocate(boxes(i)%p(1000))
+    boxes(i)%n = 1000; boxes(i)%w = 1d0
+    do k = 1, 1000
+      boxes(i)%p(k)%x = k; boxes(i)%p(k)%mass = 1
+    end do
+  end do
+  do i = 1, n
+    a(i) = i; b(i) = 2*i; idx(i) = mod(i*7919, n)+1
+    ps(i)%x = i; ps(i)%y = 0; ps(i)%z = 0; ps(i)%id = i; ps(i)%mass = 1
+  end do
+  do i = 1, n/2
+    qs(i)%mass = 2; qs(i)%x = 0
+  end do
+  c = 1
+  s = 0
+  do k = 1, 3000
+    do i = 1, n
+      s = s + a(idx(i)) * b(i)
+    end do
+    call step(ps, n)
+    call step(qs, n/2)
+    do i = 1, 10
+      s = s + sum(boxes(i)%p(:)%x) + boxes(i)%w(2)
+    end do
+    s = s + sum(c(5,:))
+    a(1) = s
+  end do
+  print *, s, ps(5)%x, qs(7)%x
+end program
+"#;
+
+/// What else a register is called says nothing of the block where nothing is cast.
+#[test]
+fn fortran_arrays_beside_those_of_derived_types() {
+    for level in ["-O0", "-O1", "-O2", "-O3"] {
+        let program = Compiled::with("gfortran", "f90", FORTRAN_SOURCE, &[level]);
+        let (begin, size) = program.symbol("MAIN__");
+        let (info, code) = (program.info(), program.code(begin, begin + size));
+        let mut table = TypeTable::new();
+        let mut found = BTreeMap::new();
+        let calls = Decoder::with_ip(64, code, begin, DecoderOptions::NONE).into_iter();
+        for call in calls.filter(|instruction| instruction.is_call_near()) {
+            let return_address = Svma(call.next_ip());
+            let frame = AllocationFrame { info: Some(&info), code, begin: Svma(begin), return_address };
+            let Allocation { element: Some(element), holder: Some(holder) } =
+                allocation(&[frame], ANY_BYTES, &mut table)
+            else {
+                continue;
+            };
+            found.entry(holder.name).or_insert_with(|| table.get(element.type_id).name.clone());
+        }
+        for (name, type_name) in [
+            ("a", "real(kind=8)"),
+            ("b", "real(kind=8)"),
+            ("idx", "integer(kind=4)"),
+            ("ps", "type(particle)"),
+            ("qs", "type(particle)"),
+        ] {
+            assert_eq!(found.get(name).map(String::as_str), Some(type_name), "{level} {name}: {found:?}");
+        }
     }
 }

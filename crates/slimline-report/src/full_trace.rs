@@ -18,8 +18,8 @@ use crate::text::number::{plural, plural_of};
 pub const UNKNOWN_FREES: [&str; 2] =
     ["block was freed whose allocation was not traced", "blocks were freed whose allocation was not traced"];
 
-/// Version of the JSON. 1: the first.
-pub const TRACE_SCHEMA: u32 = 1;
+/// Version of the JSON. 1: the first. 2: `looked_up`, `not_looked_up`; of blocks `variable`.
+pub const TRACE_SCHEMA: u32 = 2;
 
 /// Everything `slimline trace` shows, and its JSON. Rows: most accesses first.
 #[derive(Clone, Debug, Default, Serialize)]

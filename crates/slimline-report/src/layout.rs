@@ -11,8 +11,8 @@ use slimline_simulate::simulation::Outcome;
 use crate::full_trace::known;
 use crate::simulation::{AccessTrace, csv_cell};
 
-/// Version of the JSON. 1: the first.
-pub const LAYOUT_SCHEMA: u32 = 1;
+/// Version of the JSON. 1: the first. 2: `other_run.by` is a list.
+pub const LAYOUT_SCHEMA: u32 = 2;
 
 /// Everything `slimline layout` shows, and its JSON.
 #[derive(Clone, Debug, Serialize)]

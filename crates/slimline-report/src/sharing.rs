@@ -229,9 +229,10 @@ impl SharingReport {
         found: &SharingFindings,
         origins: &Origins,
     ) -> Self {
-        let shared = |row: &SharedVariable| shared_row(row, Costs::of_trace(row.cost_share), origins);
+        let hardly = overlap.filter(|overlap| *overlap < LEAST_OVERLAP);
+        let shared = |row: &SharedVariable| shared_row(row, Costs::of_trace(row.cost_share, hardly), origins);
         let falsely = |row: &FalselyShared| {
-            let costs = Costs::of_trace(row.cost_share);
+            let costs = Costs::of_trace(row.cost_share, hardly);
             false_row(row, costs, is_handed_over(row, found), line_bytes, origins)
         };
         Self {
@@ -363,22 +364,31 @@ struct Costs {
     share: Option<f64>,
     sampled: Option<SampledShares>,
     is_rare: bool,
+    /// How far threads ran at the same time, where that was too little to tell what it would cost if they did.
+    hardly_overlapped: Option<f64>,
 }
 
 impl Costs {
-    fn of_trace(share: f64) -> Self {
-        Self { share: Some(share), sampled: None, is_rare: share < LEAST_COST }
+    fn of_trace(share: f64, hardly_overlapped: Option<f64>) -> Self {
+        Self { share: Some(share), sampled: None, is_rare: share < LEAST_COST, hardly_overlapped }
     }
 
     fn of_samples(sampled: &Sampled) -> Self {
-        Self { share: None, sampled: Some(sampled.into()), is_rare: sampled.is_rare() }
+        Self { share: None, sampled: Some(sampled.into()), is_rare: sampled.is_rare(), hardly_overlapped: None }
     }
 
     /// What to do, where that is worth it.
     fn fix(&self, fix: impl FnOnce() -> String) -> String {
-        match self.is_rare {
-            true => format!("leave it: it costs less than {} % of the whole", LEAST_COST * 100.0),
-            false => fix(),
+        let least = LEAST_COST * 100.0;
+        match (self.is_rare, self.hardly_overlapped) {
+            (true, None) => format!("leave it: it costs less than {least} % of the whole"),
+            (true, Some(overlap)) => format!(
+                "{} (here it costs less than {least} % of the whole, but threads hardly ran at the same time: {:.1} % of what all but the \
+                 busiest accessed)",
+                fix(),
+                overlap * 100.0
+            ),
+            (false, _) => fix(),
         }
     }
 }
@@ -482,5 +492,23 @@ fn false_row(
         sampled: costs.sampled,
         lines: falsely.lines,
         apart_bytes: apart,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What threads that ran one after the other cost each other says nothing of others.
+    #[test]
+    fn what_costs_little_is_left_alone_where_threads_overlapped() {
+        let fix = |share, overlap| Costs::of_trace(share, overlap).fix(|| "pad it".to_owned());
+        assert_eq!(fix(0.001, None), "leave it: it costs less than 0.5 % of the whole");
+        assert_eq!(
+            fix(0.001, Some(0.02)),
+            "pad it (here it costs less than 0.5 % of the whole, but threads hardly ran at the same time: 2.0 % of what all but the \
+             busiest accessed)"
+        );
+        assert_eq!([fix(0.1, None), fix(0.1, Some(0.02))], ["pad it", "pad it"]);
     }
 }

@@ -102,7 +102,7 @@ fn in_order(subject: &Subject<'_>, row: usize) -> Vec<String> {
 /// Distance of neighbours and distance walked, where the walk passes over neighbours that the loop around it visits later, in objects of so many
 /// bytes.
 fn against(walk: &Walk, object_bytes: u64) -> Option<(u64, u64)> {
-    if is_repeated(walk, object_bytes) {
+    if is_no_column(walk, object_bytes) {
         return None;
     }
     let stride = walk.motion.stride_bytes?.unsigned_abs();
@@ -111,16 +111,18 @@ fn against(walk: &Walk, object_bytes: u64) -> Option<(u64, u64)> {
         .then_some((grain, stride))
 }
 
-/// Whether what begins again is the same walk. Down the columns of an array it begins again beside where it began before. At the same place it is
-/// repeated; where it goes on at the other end (`i * 97 % n`) it is the inner loop itself that comes to the neighbours. No loop around
-/// either is one to exchange it with.
-fn is_repeated(walk: &Walk, object_bytes: u64) -> bool {
+/// Whether what begins again is none of the walks beside. Down the columns of an array it begins again beside where it began before, within a line. At
+/// the same place it is repeated; where it goes on at the other end (`i * 97 % n`, or by an array of such indexes) it is the inner loop itself that
+/// comes to the neighbours. No loop around either is one to exchange it with.
+fn is_no_column(walk: &Walk, object_bytes: u64) -> bool {
     let (Some(stride), Some(back)) = (walk.motion.stride_bytes.filter(|stride| *stride != 0), walk.motion.back_bytes)
     else {
         return false;
     };
     let around = stride.abs_diff(back);
-    back.unsigned_abs().is_multiple_of(stride.unsigned_abs()) || around.is_power_of_two() || around == object_bytes
+    let (stride, behind) = (stride.unsigned_abs(), back.rem_euclid(stride.abs()).unsigned_abs());
+    let beside = behind.min(stride - behind);
+    beside == 0 || beside >= LINE_BYTES || around.is_power_of_two() || around == object_bytes
 }
 
 /// Whether the loop goes from element to element by pointers that these have: their order is the list's, whatever distances were seen.

@@ -150,7 +150,7 @@ pub(super) fn visits_looked_up(program: &Program, analysis: &TraceAnalysis) -> O
     analysis.heap().sampling().map(|sampling| sampling.looked_up(program))
 }
 
-/// How much was looked up; none where all was.
+/// How much was looked up; `None` where all was.
 pub(super) fn looked_up(program: &Program, analysis: &TraceAnalysis) -> Option<LookedUp> {
     let sampling = analysis.heap().sampling()?;
     let by_site = sampling.looked_up(program);
@@ -166,7 +166,8 @@ pub(super) fn looked_up(program: &Program, analysis: &TraceAnalysis) -> Option<L
         let part = u128::from(count) * u128::from(looked_up) / u128::from(visits.max(1));
         found.accesses = found.accesses.saturating_add(part as u64);
     }
-    Some(found)
+    // Then nothing is an estimate, though there were parts that might have been passed over.
+    (found.accesses < found.of).then_some(found)
 }
 
 /// Half the width of the interval (95 %) of the share of so many accesses that each of what `sums` tells apart has, with all that may be
@@ -177,17 +178,16 @@ pub(super) fn share_errors<K: Ord>(
     all: u64,
     sums: impl Fn(&BySpot) -> BTreeMap<K, u64>,
 ) -> BTreeMap<K, f64> {
-    let is_enough = |sampling: &&Sampling| sampling.parts >= GROUPS as u64;
-    if analysis.heap().sampling().filter(is_enough).is_none() {
+    let Some(looked_up) = looked_up(program, analysis).filter(|looked_up| looked_up.parts >= GROUPS as u64) else {
         return BTreeMap::new();
-    }
+    };
     let mut shares: BTreeMap<K, [f64; GROUPS]> = BTreeMap::new();
     for part in 0..GROUPS {
         for (of, sum) in sums(&by_spot(program, analysis, Some(part))) {
             shares.entry(of).or_default()[part] = sum as f64 / all.max(1) as f64;
         }
     }
-    let unseen = looked_up(program, analysis).map_or(0, |looked_up| looked_up.unseen) as f64 / all.max(1) as f64;
+    let unseen = looked_up.unseen as f64 / all.max(1) as f64;
     shares.into_iter().map(|(of, without_each)| (of, half_width(&without_each) + unseen)).collect()
 }
 
@@ -301,7 +301,11 @@ mod tests {
         assert_eq!(found.variable_errors.into_iter().collect::<Vec<_>>(), [(String::new(), 0.0)]);
         // Half of the parts are all inside, half are all outside.
         let one_way = |batch| (true, vec![(1, if batch % 2 == 0 { 0x1000 } else { 0x2000 }); 700]);
-        let found = run(&(0..8).map(one_way).collect::<Vec<_>>());
+        let mut batches: Vec<_> = (0..8).map(one_way).collect();
+        let all = run(&batches);
+        assert_eq!((all.looked_up, all.heap[0].share_error), (None, None), "what was all looked up is no estimate");
+        batches.push((false, vec![(1, 0x1000)]));
+        let found = run(&batches);
         let without: [f64; GROUPS] = std::array::from_fn(|left_out| {
             let others = || (0..8).filter(|batch| *batch != left_out);
             others().filter(|batch| batch % 2 == 0).count() as f64 / others().count() as f64

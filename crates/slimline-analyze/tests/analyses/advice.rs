@@ -426,6 +426,8 @@ fn a_walk_that_is_repeated_is_not_turned() {
     assert!(!advised(elements, &|step| step * (row + 97) % elements));
     let odd = elements - 1001;
     assert!(!advised(odd, &|step| step * (row + 97) % odd));
+    // Of a part of it, by an array of indexes.
+    assert!(!advised(elements, &|step| step * 7919 % 200_000));
 }
 
 /// An array that stays in a core's own caches is walked in any order.

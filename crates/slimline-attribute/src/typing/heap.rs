@@ -19,7 +19,7 @@ use super::function::{Function, Handed, Use, UseKind, Watch};
 use super::layout::TypeTable;
 use super::location::Gpr;
 use super::value::{Pointer, Value};
-use crate::tables::{Element, MemberRole};
+use crate::tables::{Element, Language, MemberRole};
 
 /// A frame of an allocation's call path.
 #[derive(Clone, Copy)]
@@ -127,11 +127,12 @@ fn handed_on(uses: &[Use]) -> Option<Handed> {
 }
 
 impl Function<'_, '_> {
-    /// The type that uses of the block agree on best: the first typed one of the best kind.
+    /// The type that uses of the block agree on best: the first typed one of the best kind, of structures before others, as memory may be cast to what
+    /// it is. In Fortran it may not: there what holds it first says it, and what a register of the same value is called later is another one's name.
     fn element_used(&self, uses: &[Use], bytes: u64, table: &mut TypeTable) -> Option<Element> {
         let fits = |each: &&Use| self.rank(each.pointer) > 0 && self.fits(each.pointer, each.start, bytes);
         let structures = uses.iter().filter(fits).filter(|each| self.rank(each.pointer) == 2);
-        let best = structures.min_by_key(|each| each.kind);
+        let best = structures.min_by_key(|each| each.kind).filter(|_| self.language() != Language::Fortran);
         let best = best.or_else(|| {
             uses.iter().filter(fits).filter(|each| each.kind != UseKind::Argument).min_by_key(|each| each.kind)
         })?;

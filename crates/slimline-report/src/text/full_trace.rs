@@ -368,7 +368,15 @@ pub(super) fn more(out: &mut impl Write, all: usize, most: usize) -> fmt::Result
     }
 }
 
-/// What heap groups are called: by their lines, and those of a library by who called it; those that share all that also by their columns, then by what variables hold them, then by who calls them, and where
+/// What heap groups of one line are told apart by, one after the other.
+enum Apart {
+    Columns,
+    /// This many callers out.
+    Caller(usize),
+    Variables,
+}
+
+/// What heap groups are called: by their lines, and those of a library by who called it; those that share all that also by their columns, then by who calls them, then by what variables hold them, and where
 /// that is the same, too, by a number. Of longer titles what several have in common is left out.
 fn titles(groups: &[HeapGroup], columns: usize) -> Vec<String> {
     let caller = |group: &HeapGroup, number: usize| {
@@ -384,7 +392,8 @@ fn titles(groups: &[HeapGroup], columns: usize) -> Vec<String> {
     };
     let mut titles: Vec<Vec<String>> = groups.iter().map(of).collect();
     let most = groups.iter().map(|group| group.callers.len()).max().unwrap_or(0);
-    for more in 0..=most + 2 {
+    let steps = std::iter::once(Apart::Columns).chain((0..=most).map(Apart::Caller)).chain([Apart::Variables]);
+    for step in steps {
         let mut seen = BTreeMap::<Vec<String>, u32>::new();
         let mut columns = BTreeMap::<Vec<String>, BTreeSet<Option<u32>>>::new();
         let mut variables = BTreeMap::<Vec<String>, BTreeSet<Option<&str>>>::new();
@@ -397,20 +406,20 @@ fn titles(groups: &[HeapGroup], columns: usize) -> Vec<String> {
             break;
         }
         for (title, group) in titles.iter_mut().zip(groups).filter(|(title, _)| seen[&**title] > 1) {
-            match more.checked_sub(2) {
-                None if more == 0 => {
+            match step {
+                Apart::Columns => {
                     if let Some(column) = group.position.column.filter(|_| columns[&**title].len() > 1) {
                         let _ = write!(title[0], ":{column}");
                     }
                 }
-                // Only where each of them has another one: callers say more than a variable of some.
-                None => {
+                // Only where each of them has another one.
+                Apart::Variables => {
                     let is_each = variables[&**title].len() as u32 == seen[&**title];
                     if let Some(variable) = group.variable.as_deref().filter(|_| is_each) {
                         let _ = write!(title[0], " ({})", plain(variable));
                     }
                 }
-                Some(more) => title.extend(caller(group, more + usize::from(group.in_library))),
+                Apart::Caller(number) => title.extend(caller(group, number + usize::from(group.in_library))),
             }
         }
     }

@@ -99,7 +99,10 @@ fn seen(run: &SampledRun, line_bytes: u32) -> Vec<String> {
     let enough = run.enough_looks;
     let open = match run.looks {
         looks if looks < enough => {
-            format!("Not enough {}: what threads share is told from {enough} on that see it", run.looks_are)
+            format!(
+                "Few {}: from {enough} on all is told that threads share; of these much may be missing",
+                run.looks_are
+            )
         }
         looks => {
             format!("What fewer than {} of them ({}) see may be missing", enough, percent(enough as f64 / looks as f64))
@@ -403,7 +406,10 @@ mod tests {
         insta::assert_snapshot!(a_run::unstyled(&out));
         let mut out = String::new();
         sharing(&mut out, &of_samples(7, Undecided::default()), 3).unwrap();
-        assert!(out.contains("Not enough bursts: what threads share is told from 24 on that see it"), "{out}");
+        assert!(
+            out.contains("Few bursts: from 24 on all is told that threads share; of these much may be missing"),
+            "{out}"
+        );
         insta::assert_snapshot!(of_samples(300, Undecided::default()).csv());
     }
 }

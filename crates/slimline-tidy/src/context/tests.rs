@@ -248,8 +248,9 @@ fn without_memory_for_arenas_of_their_own_threads_share_one() {
         }
         assert_eq!(below.held.into_inner(), 0, "{pieces}");
     }
-    // Each arena keeps one: that of all, and with memory for them two threads'.
-    assert_eq!(kept, if fence::is_there() { 3 } else { 1 });
+    // Each arena keeps one: that of all, and with memory for them those of the two threads that took turns and of the two after them, which have the
+    // same slots if these were given back by then.
+    assert!(if fence::is_there() { (3..=5).contains(&kept) } else { kept == 1 }, "{kept}");
 }
 
 /// What was made before threads took turns is not lost to them when it is freed.

@@ -59,6 +59,9 @@ pub(crate) fn run(options: &cli::Layout) -> anyhow::Result<u8> {
     let (found, graph) = trace.objects(*window)?;
     let graph = ObjectGraph::of(graph, *seed);
     let held = held(&found, fields)?;
+    if held.as_ref().is_some_and(|held| (0..found.objects.len() as u32).all(|number| held(number).is_none())) {
+        bail!("--order-by: no object of {} was seen to hold {}", found.trace.file, fields.join(" and "));
+    }
     let of = (found.objects.as_slice(), found.origins.as_slice());
     let of_other_run = other.map(|other| other.order(of, held.as_ref().map(|held| held as HeldBy<'_>)));
     let (of_other_run, known) = of_other_run.unwrap_or_default();
@@ -213,7 +216,12 @@ fn held_in<'a>(found: &'a Objects, name: &'a str) -> anyhow::Result<impl Fn(u32)
     named.sort_by_key(|field| field.known());
     let fields: HashMap<u32, &Field> = named.into_iter().map(|field| (field.origin, field)).collect();
     if fields.is_empty() {
-        let known: BTreeSet<&str> = found.fields.fields.iter().map(|field| field.name.as_str()).collect();
+        let names = found.fields.fields.iter().map(|field| field.name.as_str());
+        // What has no name is called by its place (`+8`), which nobody who asks for a name means.
+        let (unnamed, mut known): (BTreeSet<&str>, BTreeSet<&str>) = names.partition(|name| name.starts_with('+'));
+        if known.is_empty() {
+            known = unnamed;
+        }
         let known: Vec<&str> = known.into_iter().take(FIELDS_NAMED).collect();
         let file = &found.trace.file;
         match known.is_empty() {

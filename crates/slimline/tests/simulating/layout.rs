@@ -138,10 +138,12 @@ const POOL: &str = concat!(
 #include <stdlib.h>
 struct place { long group; };
 struct node { struct node *next; struct place in; long value; };
+struct tag { long mark; };
 "#,
     linked_by_chance!(),
     r#"
 enum { N = 4000 };
+struct tag *volatile tag;
 static char *at, *end;
 __attribute__((noinline)) void *pool_take(unsigned long bytes) {
     if (end - at < (long)bytes) at = (char *)malloc(1 << 20) + 64, end = at + (1 << 20) - 64;
@@ -152,7 +154,8 @@ int main(void) {
     static struct node *nodes[N];
     for (int i = 0; i < N; i++) nodes[i] = pool_take(sizeof **nodes), nodes[i]->in.group = i + (1l << 60), nodes[i]->value = i;
     link_by_chance(nodes, N);
-    long all = 0;
+    tag = malloc(sizeof *tag), tag->mark = 1;
+    long all = tag->mark;
     for (int round = 0; round < 5; round++)
         for (struct node *node = nodes[0]; node; node = node->next) all += node->value + node->in.group;
     return all == 0;
@@ -208,9 +211,14 @@ fn objects_of_a_pool_are_as_close_as_the_pool_puts_them() {
     let other = &json(directory, &again)["other_run"];
     assert_eq!((other["known"].as_u64(), &other["by"]), (Some(4000), &serde_json::json!(["in.group", "value"])));
     let told = said(directory, &again)[0].split_whitespace().collect::<Vec<_>>().join(" ");
-    assert!(told.contains("4,000 objects are known again, by in.group and value"), "{told}");
+    assert!(told.contains("4,000 of this one's 4,001 objects are known again, by in.group and value"), "{told}");
     let unknown = failed(directory, &[&by_field[..], &["--order-by", "worth"]].concat());
     assert!(unknown.starts_with("slimline: --order-by worth: no object of"), "{unknown}");
+    assert!(unknown.contains(" node.value") && !unknown.contains("+"), "{unknown}");
+    let nobodys = ["layout", "run.trace", "--order-by", "mark", "--order-by", "value", "--order", "order.csv"];
+    let nobodys = failed(directory, &nobodys);
+    assert!(nobodys.ends_with("was seen to hold mark and value\n"), "{nobodys}");
+    assert!(!directory.join("order.csv").exists());
     let refused = failed(directory, &[&by_field[..], &["--picture", "-"]].concat());
     assert!(refused.contains("--order - and --picture -: one of them can be standard output"), "{refused}");
 }

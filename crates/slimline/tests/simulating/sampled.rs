@@ -60,7 +60,7 @@ fn false_sharing_is_seen_in_samples_and_gone_with_padding() {
     let directory = tempfile::tempdir().unwrap();
     recorded(directory.path(), "16");
     let report = json(directory.path(), &["share", "session"]);
-    assert_eq!((&report["schema"], &report["trace"]["format"]), (&4.into(), &"session".into()));
+    assert_eq!((&report["schema"], &report["trace"]["format"]), (&5.into(), &"session".into()));
     assert!(of_counters(&report, "shared").is_empty(), "{report}");
     let [row] = &of_counters(&report, "falsely_shared")[..] else { panic!("{report}") };
     assert_eq!((&row["lines"], &row["apart_bytes"]), (&1.into(), &16.into()), "{row}");
