@@ -486,7 +486,11 @@ fn heap(
             place,
             callers,
             allocator: module.name(site.detail).to_owned(),
-            variable: names.of(group, module, site, allocated.blocks).to_owned(),
+            // A pointer that no variable holds is called by the call that it came from: the allocator's tells nothing.
+            variable: Some(names.of(group, module, site, allocated.blocks))
+                .filter(|name| name.strip_suffix("()") != Some(module.name(site.detail)))
+                .unwrap_or_default()
+                .to_owned(),
             type_name: module.name(site.structure).to_owned(),
             blocks: allocated.blocks,
             bytes: allocated.bytes,

@@ -90,12 +90,16 @@ impl<'p> Statics<'p> {
     }
 }
 
-/// What an array is of, as C (`double[64][64]`) or Rust (`[[f64; 64]; 64]`) spells it; any other type itself.
+/// What an array is of, as C (`double[64][64]`), Rust (`[[f64; 64]; 64]`) or Fortran (`real(kind=8), dimension(64,64)`) spells it; any other type
+/// itself, as what Fortran has of an array elsewhere (`dimension(:)`).
 fn element_of(type_name: &str) -> &str {
     let of_rusts = |name: &'_ str| name.strip_prefix('[')?.strip_suffix(']')?.rsplit_once(';').map(|(of, _)| of.len());
     let mut element = type_name;
     while let Some(length) = of_rusts(element) {
         element = &element[1..=length];
+    }
+    if let Some((of, bounds)) = element.split_once(", dimension(") {
+        return if bounds.contains(':') { element } else { of };
     }
     match element.split_once('[') {
         // Arrays of functions have them in the midst: `int (*[4])(void)`.
@@ -123,6 +127,8 @@ mod tests {
             ("int (*[4])(void)", "int (*[4])(void)"),
             ("int (*)[4]", "int (*)[4]"),
             ("Vec<[f64; 3]>", "Vec<[f64; 3]>"),
+            ("real(kind=8), dimension(50,20)", "real(kind=8)"),
+            ("real, dimension(:,:)", "real, dimension(:,:)"),
             ("long", "long"),
             ("", ""),
         ] {
