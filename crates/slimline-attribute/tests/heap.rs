@@ -294,8 +294,11 @@ end program
 /// What else a register is called says nothing of the block where nothing is cast.
 #[test]
 fn fortran_arrays_beside_those_of_derived_types() {
+    // Where the module's file goes.
+    let scratch = tempfile::tempdir().unwrap();
     for level in ["-O0", "-O1", "-O2", "-O3"] {
-        let program = Compiled::with("gfortran", "f90", FORTRAN_SOURCE, &[level]);
+        let flags = [level, "-J", scratch.path().to_str().unwrap()];
+        let program = Compiled::with("gfortran", "f90", FORTRAN_SOURCE, &flags);
         let (begin, size) = program.symbol("MAIN__");
         let (info, code) = (program.info(), program.code(begin, begin + size));
         let mut table = TypeTable::new();
