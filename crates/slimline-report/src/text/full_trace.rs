@@ -187,42 +187,48 @@ fn names(
     report: &TraceReport,
     most: usize,
 ) -> fmt::Result {
-    let columns = [Column::Shortened(column, 44)];
-    named_rows(out, title, &columns, named.iter().map(|row| (row, None)), report, most)
+    named_rows(out, title, (column, None), named.iter().map(|row| (row, None)), report, most)
 }
 
 fn variables(out: &mut impl Write, report: &TraceReport, most: usize) -> fmt::Result {
     let Some(_) = report.looked_up else {
         let rows = report.variables.iter().map(|variable| (&variable.named, None));
-        return named_rows(out, "Variables", &[Column::Shortened("variable", 44)], rows, report, most);
+        return named_rows(out, "Variables", ("variable", None), rows, report, most);
     };
-    let columns = [Column::Shortened("variable", 36), Column::Number("±")];
+    let columns = ("variable", Some(Further::OfShare("±")));
     let rows = report
         .variables
         .iter()
         .map(|Variable { named, share_error }| (named, Some(share_error.map_or_else(|| "?".to_owned(), percent))));
-    named_rows(out, "Variables", &columns, rows, report, most)
+    named_rows(out, "Variables", columns, rows, report, most)
 }
 
 fn functions(out: &mut impl Write, report: &TraceReport, most: usize) -> fmt::Result {
     // Neither programs that are translated nor objects of an older slimline tell when functions begin.
     if report.functions.iter().all(|function| function.calls.is_none()) {
         let rows = report.functions.iter().map(|function| (&function.named, None));
-        return named_rows(out, "Functions", &[Column::Shortened("function", 44)], rows, report, most);
+        return named_rows(out, "Functions", ("function", None), rows, report, most);
     }
-    let columns = [Column::Shortened("function", 32), Column::Number("calls")];
+    let columns = ("function", Some(Further::OfName("calls")));
     let rows = report.functions.iter().map(|Function { named, calls }| {
         let calls = calls.map_or_else(|| "inlined".to_owned(), count);
         (named, Some(calls))
     });
-    named_rows(out, "Functions", &columns, rows, report, most)
+    named_rows(out, "Functions", columns, rows, report, most)
 }
 
-/// A table of what has names, each with what stands between its name and its numbers.
+/// A column beside the name and the numbers, by its heading: behind what it is of.
+#[derive(Clone, Copy)]
+enum Further {
+    OfName(&'static str),
+    OfShare(&'static str),
+}
+
+/// A table of what has names, by the heading of these and of a further column, which each has a cell for then.
 fn named_rows<'a>(
     out: &mut impl Write,
     title: &str,
-    columns: &[Column],
+    (heading, further): (&'static str, Option<Further>),
     named: impl ExactSizeIterator<Item = (&'a Named, Option<String>)> + Clone,
     report: &TraceReport,
     most: usize,
@@ -232,17 +238,29 @@ fn named_rows<'a>(
         return Ok(());
     }
     writeln!(out, "\n{HEADING}{title}{HEADING:#}")?;
-    let mut rows = Rows::new(&[columns, &NUMBERS[..]].concat(), false);
+    let of_names = |most| [&[Column::Shortened(heading, most)], &NUMBERS[..]].concat();
+    let (at, columns) = match further {
+        None => (1, of_names(44)),
+        Some(Further::OfName(own)) => (1, inserted(of_names(32), 1, Some(Column::Number(own)))),
+        Some(Further::OfShare(own)) => (2, inserted(of_names(36), 2, Some(Column::Number(own)))),
+    };
+    let mut rows = Rows::new(&columns, false);
     let all = named.len();
     let sum = named.clone().map(|(row, _)| row.counts.accesses);
     let sum = sum.fold(0, u64::saturating_add);
-    for (row, between) in named.take(most) {
+    for (row, cell) in named.take(most) {
         let name = row.name.as_deref().map_or_else(|| "(not known)".to_owned(), plain);
-        rows.push([name].into_iter().chain(between).chain(numbers(&row.counts, &report.total)).collect());
+        rows.push(inserted([&[name], &numbers(&row.counts, &report.total)[..]].concat(), at, cell));
     }
     rows.write(out, 2)?;
     more(out, all, most)?;
     several_at_once(out, sum, report.total.accesses)
+}
+
+/// With one more cell there, if there is one.
+fn inserted<C>(mut cells: Vec<C>, at: usize, cell: Option<C>) -> Vec<C> {
+    cells.splice(at..at, cell);
+    cells
 }
 
 /// Why shares of fields add up to more than all, where they do.
@@ -371,12 +389,12 @@ pub(super) fn more(out: &mut impl Write, all: usize, most: usize) -> fmt::Result
 /// What heap groups of one line are told apart by, one after the other.
 enum Apart {
     Columns,
+    Variables,
     /// This many callers out.
     Caller(usize),
-    Variables,
 }
 
-/// What heap groups are called: by their lines, and those of a library by who called it; those that share all that also by their columns, then by who calls them, then by what variables hold them, and where
+/// What heap groups are called: by their lines, and those of a library by who called it; those that share all that also by their columns, then by what variables hold them where callers do not tell them apart, else by who calls them, and where
 /// that is the same, too, by a number. Of longer titles what several have in common is left out.
 fn titles(groups: &[HeapGroup], columns: usize) -> Vec<String> {
     let caller = |group: &HeapGroup, number: usize| {
@@ -392,15 +410,18 @@ fn titles(groups: &[HeapGroup], columns: usize) -> Vec<String> {
     };
     let mut titles: Vec<Vec<String>> = groups.iter().map(of).collect();
     let most = groups.iter().map(|group| group.callers.len()).max().unwrap_or(0);
-    let steps = std::iter::once(Apart::Columns).chain((0..=most).map(Apart::Caller)).chain([Apart::Variables]);
+    let steps = [Apart::Columns, Apart::Variables].into_iter().chain((0..=most).map(Apart::Caller));
     for step in steps {
         let mut seen = BTreeMap::<Vec<String>, u32>::new();
         let mut columns = BTreeMap::<Vec<String>, BTreeSet<Option<u32>>>::new();
         let mut variables = BTreeMap::<Vec<String>, BTreeSet<Option<&str>>>::new();
+        let mut callers = BTreeMap::<Vec<String>, BTreeSet<Vec<Option<String>>>>::new();
         for (title, group) in titles.iter().zip(groups) {
             *seen.entry(title.clone()).or_default() += 1;
             columns.entry(title.clone()).or_default().insert(group.position.column);
             variables.entry(title.clone()).or_default().insert(group.variable.as_deref());
+            let all = (0..group.callers.len()).map(|number| caller(group, number)).collect();
+            callers.entry(title.clone()).or_default().insert(all);
         }
         if seen.values().all(|count| *count == 1) {
             break;
@@ -412,10 +433,13 @@ fn titles(groups: &[HeapGroup], columns: usize) -> Vec<String> {
                         let _ = write!(title[0], ":{column}");
                     }
                 }
-                // Only where each of them has another one.
+                // Only where each of them has another one, and callers, which are asked for, would not do.
                 Apart::Variables => {
-                    let is_each = variables[&**title].len() as u32 == seen[&**title];
-                    if let Some(variable) = group.variable.as_deref().filter(|_| is_each) {
+                    let [variables, callers] = [variables[&**title].len(), callers[&**title].len()];
+                    let is_each = |different: usize| different as u32 == seen[&**title];
+                    if let Some(variable) =
+                        group.variable.as_deref().filter(|_| is_each(variables) && !is_each(callers))
+                    {
                         let _ = write!(title[0], " ({})", plain(variable));
                     }
                 }
@@ -515,11 +539,10 @@ fn heap(out: &mut impl Write, report: &TraceReport, most: usize) -> fmt::Result 
     }
     let not_looked_up = report.not_looked_up.iter().flat_map(|of| &of.fields).map(|row| (row, None));
     let not_looked_up: Vec<_> = not_looked_up.collect();
-    let columns = [Column::Shortened("field", 44)];
     named_rows(
         out,
         "Fields that were not looked up: of which blocks is not known",
-        &columns,
+        ("field", None),
         not_looked_up.into_iter(),
         report,
         most,

@@ -138,7 +138,10 @@ pub(crate) fn costs(cost_share: Option<f64>, sampled: Option<&SampledShares>, we
             percent(of.weight_share)
         )
     });
-    of_samples.or_else(|| cost_share.map(|share| format!("about {} of what all accesses cost", percent(share))))
+    of_samples.or_else(|| {
+        let about = |share: String| if share.starts_with('<') { share } else { format!("about {share}") };
+        cost_share.map(|share| format!("{} of what all accesses cost", about(percent(share))))
+    })
 }
 
 pub(crate) fn name(row: &NameRow) -> String {
