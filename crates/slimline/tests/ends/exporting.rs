@@ -175,9 +175,10 @@ fn the_firefox_profiler_reads_code_and_data() {
     scratch.record_walk(&["-O1", "-g"]);
     let total = report(&scratch).session.weight_total as f64 / 1e6;
     exported_to(&scratch, "firefox", "run.json");
-    // Who answers is a process of its own, which must not outlive the test.
-    let script =
-        "trap 'node $READER stop >&2' EXIT; node $READER load run.json >&2 && node $READER thread functions --json";
+    // Who answers is a process of its own, which must not outlive the test, and is given up if it does not begin within half a second.
+    let script = "trap 'node $READER stop >&2' EXIT
+        for try in {1..10}; do node $READER load run.json >&2 && break; node $READER stop >&2; done
+        node $READER thread functions --json";
     let output = scratch.bash(script).env("READER", reader).env("HOME", scratch.path("home")).output().unwrap();
     assert!(output.status.success(), "{}", stderr(&output));
     let read: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
