@@ -484,14 +484,7 @@ impl TraceReport {
                 counts: findings.not_looked_up.into(),
                 fields: named(&findings.fields_not_looked_up),
             }),
-            heap: findings
-                .heap
-                .iter()
-                .map(|row| HeapGroup {
-                    is_not_looked_up: findings.not_looked_up.count() > 0 && row.accesses.count() == 0,
-                    ..row.into()
-                })
-                .collect(),
+            heap: findings.heap.iter().map(|row| HeapGroup::of(row, findings.not_looked_up.count() > 0)).collect(),
             variables: named(&findings.variables)
                 .into_iter()
                 .map(|named| {
@@ -602,8 +595,9 @@ impl From<&SiteRow> for SiteCount {
     }
 }
 
-impl From<&HeapRow> for HeapGroup {
-    fn from(row: &HeapRow) -> Self {
+impl HeapGroup {
+    /// Of a run in which there are instructions of which nothing was looked up, or none.
+    fn of(row: &HeapRow, is_some_not_looked_up: bool) -> Self {
         Self {
             position: (&row.place).into(),
             callers: row.callers.iter().map(Position::from).collect(),
@@ -616,7 +610,7 @@ impl From<&HeapRow> for HeapGroup {
             peak_bytes: row.peak_bytes,
             counts: row.accesses.into(),
             share_error: row.share_error,
-            is_not_looked_up: false,
+            is_not_looked_up: is_some_not_looked_up && row.accesses.count() == 0,
             fields: named(&row.fields),
         }
     }

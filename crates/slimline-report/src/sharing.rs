@@ -229,7 +229,7 @@ impl SharingReport {
         found: &SharingFindings,
         origins: &Origins,
     ) -> Self {
-        let hardly = overlap.filter(|overlap| *overlap < LEAST_OVERLAP);
+        let hardly = hardly_overlapped(overlap);
         let shared = |row: &SharedVariable| shared_row(row, Costs::of_trace(row.cost_share, hardly), origins);
         let falsely = |row: &FalselyShared| {
             let costs = Costs::of_trace(row.cost_share, hardly);
@@ -289,9 +289,9 @@ impl SharingReport {
         }
     }
 
-    /// Whether threads ran one after the other rather than at the same time, so that what they did in turn tells little.
-    pub fn hardly_overlapped(&self) -> bool {
-        self.overlap.is_some_and(|overlap| overlap < LEAST_OVERLAP)
+    /// How far threads ran at the same time, where they rather ran one after the other, so that what they did in turn tells little.
+    pub fn hardly_overlapped(&self) -> Option<f64> {
+        hardly_overlapped(self.overlap)
     }
 
     /// As CSV, a line for each thread and what it shares. `number` is of what is shared together.
@@ -357,6 +357,11 @@ fn member_row(member: Member, threads: &[(u32, Uses)], code: &[(u32, Uses)], ori
     let mut threads: Vec<ThreadUses> = threads.iter().map(thread).collect();
     threads.sort_by_key(|of| (std::cmp::Reverse(of.uses.loads + of.uses.stores), of.process, of.tid));
     MemberRow { name: name_row(member, origins), threads, code: code.iter().map(code_uses).collect() }
+}
+
+/// How far threads overlapped, where that is too little.
+fn hardly_overlapped(overlap: Option<f64>) -> Option<f64> {
+    overlap.filter(|overlap| *overlap < LEAST_OVERLAP)
 }
 
 /// What something costs.

@@ -310,13 +310,14 @@ fn one_type_in_two_structures() {
 /// What the row of stacks is of is not to be guessed.
 #[test]
 fn the_row_of_stacks_is_explained() {
-    let told = |name: &str| {
+    let told = |kind: &str, name: &str| {
         let mut report = art();
-        report.groups[0].name = name.into();
+        (report.groups[0].kind, report.groups[0].name) = (kind.into(), name.into());
         text_of(&report, By::Group, Limits::default())
             .contains("  stack: numbers, saved registers and return addresses")
     };
-    assert!(told("stack") && !told("grid"));
+    assert!(told("stack", "stack") && !told("stack", "grid"));
+    assert!(!told("heap", "stack"), "a variable may be called so");
 }
 
 /// A name that is longer than the page is cut, in the list of affinities as everywhere.

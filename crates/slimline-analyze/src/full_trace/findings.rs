@@ -261,16 +261,18 @@ pub fn findings(program: &Program, analysis: &TraceAnalysis, rules: &SplitRules)
     findings.functions = functions.rows();
     findings.lines = lines.rows();
     let all = findings.total.count();
-    findings.variable_errors = share_errors(program, analysis, all, |by_spot| {
+    findings.looked_up = looked_up(program, analysis);
+    let sampled = (findings.looked_up, all);
+    findings.variable_errors = share_errors(program, analysis, sampled, |by_spot| {
         variables_of(program, analysis, (by_spot, &statics))
             .into_iter()
             .map(|(name, sum)| (name, sum.count()))
             .collect()
     });
-    let errors = share_errors(program, analysis, all, |by_spot| groups_wanted(program, analysis, (by_spot, &statics)));
+    let errors =
+        share_errors(program, analysis, sampled, |by_spot| groups_wanted(program, analysis, (by_spot, &statics)));
     findings.heap = heap(program, analysis, (&by_spot, &statics), &errors);
     (findings.values, findings.mixed_values) = values(program, analysis, (&by_spot, &statics));
-    findings.looked_up = looked_up(program, analysis);
     findings.heap.iter().for_each(|row| findings.heap_total.add(row.accesses));
     findings.skipped_functions = program.modules().iter().map(|(_, module)| module.skipped.len() as u64).sum();
     findings.unknown_frees = analysis.heap().unknown_frees();

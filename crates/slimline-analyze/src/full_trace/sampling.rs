@@ -175,10 +175,10 @@ pub(super) fn looked_up(program: &Program, analysis: &TraceAnalysis) -> Option<L
 pub(super) fn share_errors<K: Ord>(
     program: &Program,
     analysis: &TraceAnalysis,
-    all: u64,
+    (looked_up, all): (Option<LookedUp>, u64),
     sums: impl Fn(&BySpot) -> BTreeMap<K, u64>,
 ) -> BTreeMap<K, f64> {
-    let Some(looked_up) = looked_up(program, analysis).filter(|looked_up| looked_up.parts >= GROUPS as u64) else {
+    let Some(looked_up) = looked_up.filter(|looked_up| looked_up.parts >= GROUPS as u64) else {
         return BTreeMap::new();
     };
     let mut shares: BTreeMap<K, [f64; GROUPS]> = BTreeMap::new();

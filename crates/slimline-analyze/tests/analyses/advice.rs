@@ -2,6 +2,7 @@
 
 use slimline_analyze::advise::{Advice, Confidence, Floors, Kind, advise};
 use slimline_attribute::tables::{Frame, GroupKind, Language, MemberRole, TypeId};
+use slimline_trace::access::{GroupId, SiteId};
 
 use crate::synthetic::{Program, Step, computing, load};
 
@@ -400,16 +401,22 @@ fn a_column_walk_is_turned() {
     assert_eq!(alone[0].confidence, Confidence::Low);
 }
 
+/// An array of so many bytes, and what accesses it in the inner one of two loops.
+fn in_two_loops(bytes: u64) -> (Program, GroupId, SiteId) {
+    let mut program = Program::new();
+    let grid = program.array("grid", None, bytes);
+    let in_loop = program.a_loop("column_sum", 29, 30);
+    let outer = program.a_loop("column_sum", 28, 31);
+    program.tables.loops[in_loop.index()].parent = Some(outer);
+    let site = program.site(in_loop);
+    (program, grid, site)
+}
+
 /// What an outer loop repeats is in no other order then.
 #[test]
 fn a_walk_that_is_repeated_is_not_turned() {
     let advised = |elements: u64, next: &dyn Fn(u64) -> u64| {
-        let mut program = Program::new();
-        let grid = program.array("grid", None, 8 * elements);
-        let in_loop = program.a_loop("column_sum", 29, 30);
-        let outer = program.a_loop("column_sum", 28, 31);
-        program.tables.loops[in_loop.index()].parent = Some(outer);
-        let site = program.site(in_loop);
+        let (mut program, grid, site) = in_two_loops(8 * elements);
         for window in 0..200 {
             let at = |step: u64| load(site, grid, 8 * next(window * 3701 + step), 0);
             program.window(0, &(0..128).map(at).collect::<Vec<_>>(), 0, 1, 1_000_000);
@@ -434,12 +441,7 @@ fn a_walk_that_is_repeated_is_not_turned() {
 #[test]
 fn a_small_array_is_not_turned() {
     let turned = |rows: u64| {
-        let mut program = Program::new();
-        let grid = program.array("grid", None, 512 * rows);
-        let in_loop = program.a_loop("column_sum", 29, 30);
-        let outer = program.a_loop("column_sum", 28, 31);
-        program.tables.loops[in_loop.index()].parent = Some(outer);
-        let site = program.site(in_loop);
+        let (mut program, grid, site) = in_two_loops(512 * rows);
         for column in 0..200 {
             program.window(0, &[load(site, grid, column % 64 * 8, 512)], 0, rows.min(60) as i64, 1_000_000);
         }

@@ -15,7 +15,7 @@ const OUTSIDE: f64 = 0.005;
 /// What of a structure's share is in none of its fields has a row from here on; less would be told as nothing.
 const LEAST_ELSEWHERE: f64 = 0.0005;
 
-/// What lies in frames and is no variable's that has a row of its own is one row.
+/// Kind and name of the one row of what lies in frames and is no variable's that has a row of its own.
 const STACK: &str = "stack";
 /// What that is.
 const OF_STACKS: &str = "numbers, saved registers and return addresses in frames, of all functions; structures and arrays there have rows of \
@@ -41,7 +41,14 @@ pub(super) fn table(out: &mut impl Write, report: &Report, limits: Limits) -> fm
     let told = [
         ("by type", types_in_several(report, shown)),
         ("strides", strides_of_scalars(shown)),
-        (STACK, shown.iter().filter(|group| group.name == STACK).map(|_| OF_STACKS.to_owned()).collect()),
+        (
+            STACK,
+            shown
+                .iter()
+                .filter(|group| group.kind == STACK && group.name == STACK)
+                .map(|_| OF_STACKS.to_owned())
+                .collect(),
+        ),
     ];
     for (what, told) in told {
         if !told.is_empty() {

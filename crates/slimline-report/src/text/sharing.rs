@@ -60,7 +60,7 @@ pub(crate) fn remarks(report: &SharingReport) -> Vec<String> {
     if report.in_turn_lines > 0 {
         let used = lines(report.in_turn_lines);
         let named = if report.in_turn.is_empty() { String::new() } else { format!(" ({})", names(&report.in_turn)) };
-        let harm = match report.overlap.filter(|_| report.hardly_overlapped()) {
+        let harm = match report.hardly_overlapped() {
             None => format!("no harm{named}"),
             Some(overlap) => format!(
                 "whether that does harm where they run at the same time is not known, as they hardly did ({} of what all but the \

@@ -35,38 +35,41 @@ pub(super) fn titles(groups: &[HeapGroup], columns: usize) -> Vec<String> {
     let most = groups.iter().map(|group| group.callers.len()).max().unwrap_or(0);
     let steps = [Apart::Columns, Apart::Variables].into_iter().chain((0..=most).map(Apart::Caller));
     for step in steps {
-        let mut seen = BTreeMap::<Vec<String>, u32>::new();
-        let mut columns = BTreeMap::<Vec<String>, BTreeSet<Option<u32>>>::new();
-        let mut variables = BTreeMap::<Vec<String>, BTreeSet<Option<&str>>>::new();
-        let mut callers = BTreeMap::<Vec<String>, BTreeSet<Vec<Option<String>>>>::new();
-        for (title, group) in titles.iter().zip(groups) {
-            *seen.entry(title.clone()).or_default() += 1;
-            columns.entry(title.clone()).or_default().insert(group.position.column);
-            variables.entry(title.clone()).or_default().insert(group.variable.as_deref());
-            let all = (0..group.callers.len()).map(|number| caller(group, number)).collect();
-            callers.entry(title.clone()).or_default().insert(all);
+        let mut alike: BTreeMap<&[String], Vec<usize>> = BTreeMap::new();
+        for (number, title) in titles.iter().enumerate() {
+            alike.entry(title).or_default().push(number);
         }
-        if seen.values().all(|count| *count == 1) {
-            break;
-        }
-        for (title, group) in titles.iter_mut().zip(groups).filter(|(title, _)| seen[&**title] > 1) {
+        let alike: Vec<Vec<usize>> = alike.into_values().filter(|numbers| numbers.len() > 1).collect();
+        for numbers in alike {
+            let of = |number: &usize| &groups[*number];
             match step {
                 Apart::Columns => {
-                    if let Some(column) = group.position.column.filter(|_| columns[&**title].len() > 1) {
-                        let _ = write!(title[0], ":{column}");
+                    let are_several = different(&numbers, |number| of(number).position.column) > 1;
+                    for number in numbers.iter().filter(|_| are_several) {
+                        if let Some(column) = of(number).position.column {
+                            let _ = write!(titles[*number][0], ":{column}");
+                        }
                     }
                 }
                 // Only where each of them has another one, and callers, which are asked for, would not do.
                 Apart::Variables => {
-                    let [variables, callers] = [variables[&**title].len(), callers[&**title].len()];
-                    let is_each = |different: usize| different as u32 == seen[&**title];
-                    if let Some(variable) =
-                        group.variable.as_deref().filter(|_| is_each(variables) && !is_each(callers))
-                    {
-                        let _ = write!(title[0], " ({})", plain(variable));
+                    let callers = |group: &HeapGroup| {
+                        (0..group.callers.len()).map(|number| caller(group, number)).collect::<Vec<_>>()
+                    };
+                    let are_told = different(&numbers, |number| of(number).variable.as_deref()) == numbers.len()
+                        && different(&numbers, |number| callers(of(number))) < numbers.len();
+                    for number in numbers.iter().filter(|_| are_told) {
+                        if let Some(variable) = of(number).variable.as_deref() {
+                            let _ = write!(titles[*number][0], " ({})", plain(variable));
+                        }
                     }
                 }
-                Apart::Caller(number) => title.extend(caller(group, number + usize::from(group.in_library))),
+                Apart::Caller(out) => {
+                    for number in &numbers {
+                        let group = of(number);
+                        titles[*number].extend(caller(group, out + usize::from(group.in_library)));
+                    }
+                }
             }
         }
     }
@@ -80,6 +83,11 @@ pub(super) fn titles(groups: &[HeapGroup], columns: usize) -> Vec<String> {
         }
     }
     shown
+}
+
+/// How many different ones of something these have.
+fn different<K: Ord>(numbers: &[usize], of: impl Fn(&usize) -> K) -> usize {
+    numbers.iter().map(of).collect::<BTreeSet<_>>().len()
 }
 
 /// A place and who calls for it, in so many columns: `list.c:7 < … < load`. Callers are left out that others of the same place have
