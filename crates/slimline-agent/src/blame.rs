@@ -2,7 +2,7 @@
 
 use slimline_emulate::{Memory, Plan, code_window, plan};
 
-use crate::memory::Pages;
+use crate::memory::Copies;
 use crate::unwind;
 
 /// Plans kept for each thread, a power of two; 400 bytes each. An interpreter has a few thousand sampled instructions.
@@ -25,9 +25,9 @@ struct Entry {
 
 impl Plans {
     /// The plan for a sample at `ip`; None where there is no code to look at.
-    pub(crate) fn plan(&mut self, ip: u64, skid: u32, pages: &mut Pages) -> Option<&Plan> {
+    pub(crate) fn plan(&mut self, ip: u64, skid: u32, copies: &mut Copies) -> Option<&Plan> {
         let mut before = [0; CHECKED_BYTES];
-        if !pages.read(ip.wrapping_sub(CHECKED_BYTES as u64), &mut before) {
+        if !copies.read(ip.wrapping_sub(CHECKED_BYTES as u64), &mut before) {
             // The very start of a mapping.
             before = [0; CHECKED_BYTES];
         }
@@ -35,7 +35,7 @@ impl Plans {
         let entry = &mut self.entries[row % PLANS];
         if entry.ip != ip || entry.before != before {
             entry.ip = 0;
-            entry.plan.write(make(ip, skid, pages)?);
+            entry.plan.write(make(ip, skid, copies)?);
             entry.before = before;
             entry.ip = ip;
         }
@@ -50,16 +50,12 @@ fn valid(entry: &Entry) -> &Plan {
     unsafe { entry.plan.assume_init_ref() }
 }
 
-fn make(ip: u64, skid: u32, pages: &mut Pages) -> Option<Plan> {
+fn make(ip: u64, skid: u32, copies: &mut Copies) -> Option<Plan> {
     let bounds = unwind::function_bounds(ip).filter(|&(start, end)| start <= ip && ip < end);
     let (start, end) = code_window(ip, bounds);
-    let code = pages.slice(start, end);
-    let (start, code) = if start + code.len() as u64 > ip {
-        (start, code)
-    } else {
-        // Cut off before the instruction: a hole lies between, or it is code that can't be read.
-        let page = ip & !4095;
-        (page, pages.slice(page, end))
-    };
+    // Cut off before the instruction: a hole lies between, or it is code that can't be read.
+    let is_whole = start + copies.code(start, end).len() as u64 > ip;
+    let start = if is_whole { start } else { ip & !4095 };
+    let code = copies.code(start, end);
     (start + code.len() as u64 > ip).then(|| plan(code, start, start, ip, skid.min(1) as u8))
 }

@@ -87,10 +87,9 @@ const APART: usize = ENTERED / PAGES;
 /// So many regions that share their words are looked through by a sweep.
 const ALIKE: usize = 8;
 
-/// All flags of a word of [`BlockIndex::entered`], one entry, and that its flags stay.
+/// All flags of a word of [`BlockIndex::entered`], and one entry.
 const ALL_PAIRS: u64 = u32::MAX as u64;
 const ONE_ENTRY: u64 = ALL_PAIRS + 1;
-const STAYS: u64 = 1 << 63;
 
 /// The flag of an address.
 #[inline(always)]
@@ -121,7 +120,7 @@ impl Leaf {
 pub(crate) struct BlockIndex {
     directory: [AtomicPtr<Leaf>; REGIONS],
     /// By page, modulo [`ENTERED`]: a bit for each pair of lines, whether a block that begins there was entered (it may
-    /// still live); above these how many were, modulo 2^31, since blocks are passed over; and [`STAYS`].
+    /// still live); above these how many were, modulo 2^32, since blocks are passed over.
     entered: [AtomicU64; ENTERED],
     /// The regions that have a leaf, each in the list of those that share their words of `entered`: its number and one; 0:
     /// none. If the last place is taken there may be more.
@@ -278,7 +277,7 @@ impl BlockIndex {
         compiler_fence(SeqCst);
         if !self.holds_all() {
             // The flag may be about to be taken back, by who must see this then.
-            let entry = |pairs: u64| Some(pairs & STAYS | pairs.wrapping_add(ONE_ENTRY) & !STAYS | pair(base));
+            let entry = |pairs: u64| Some(pairs.wrapping_add(ONE_ENTRY) | pair(base));
             let _ = self.entered(base).fetch_update(SeqCst, Relaxed, entry);
         } else if !self.may_hold_start(base) {
             self.entered(base).fetch_or(pair(base), SeqCst);
@@ -294,7 +293,7 @@ impl BlockIndex {
             return;
         }
         let before = self.entered(base).load(Acquire);
-        if before & STAYS == 0 && before & pair(base) != 0 && !self.has_starts(base) {
+        if before & pair(base) != 0 && !self.has_starts(base) {
             let _ = self.entered(base).compare_exchange(before, before & !pair(base), SeqCst, Relaxed);
         }
     }
@@ -327,11 +326,6 @@ impl BlockIndex {
             self.leaf(start << CHUNK_BITS)
                 .is_some_and(|leaf| leaf.chunk(start << CHUNK_BITS).0.load(Relaxed) & above & below != 0)
         })
-    }
-
-    /// Says that a look is always needed at `base`: what begins there is not in the index, and yet known.
-    pub(crate) fn set_apart(&self, base: u64) {
-        self.entered(base).fetch_or(STAYS | pair(base), Relaxed);
     }
 
     /// Enters a new block in the common case: false, and nothing done, where [`Self::insert`] is needed.
@@ -624,21 +618,6 @@ mod tests {
             index.sweep(HEAP);
             assert_eq!(index.may_hold_start(HEAP), region + 1 == ALIKE as u64, "{region}");
         }
-    }
-
-    #[test]
-    fn what_is_set_apart_is_always_looked_for() {
-        let owned = Owned::new();
-        let index = owned.index();
-        index.pass_over();
-        index.allow_sweeps();
-        index.set_apart(HEAP + 0x10);
-        let alike = HEAP + 0x10 + ((ENTERED as u64) << PAGE_BITS);
-        // As often as the count of entries takes to pass into the mark, if it did.
-        index.entered(HEAP).fetch_or(((1 << 31) - 1) << 32, Relaxed);
-        assert!(index.insert(alike, 8, 1) == 0 && index.remove(alike).is_some());
-        index.sweep(alike);
-        assert!(index.may_hold_start(HEAP + 0x10) && !index.may_hold_start(HEAP + 0x100));
     }
 
     #[test]

@@ -11,12 +11,12 @@ use slimline_trace::wire::{
 
 use crate::blame::Plans;
 use crate::blocks::{self, BLOCKS, Block, INNER};
-use crate::memory::Pages;
+use crate::memory::Copies;
 use crate::recorder::bytes_of;
 use crate::signals::forward::Context;
 use crate::thread::Thread;
 use crate::trigger::{Clock, Trigger};
-use crate::unwind::{self, Window};
+use crate::unwind::{self, CopiedStack};
 use crate::{follow, handler, maps, process, registers, thread};
 
 /// Decoded instructions kept for each thread.
@@ -34,8 +34,7 @@ pub(crate) struct Sampler {
     latest: Stop,
     emulator: emulate::Emulator<DECODED>,
     plans: Plans,
-    pages: Pages,
-    window: Window,
+    copies: Copies,
     frames: [u64; MAX_FRAMES],
     seen: Seen,
 }
@@ -202,10 +201,10 @@ pub(crate) fn sample(thread: &Thread, sampler: &mut Sampler, trigger: Trigger, c
     let mut state = registers::state_of(context);
     let sampled_ip = state.rip;
     let stack_pointer = context.register(libc::REG_RSP);
-    let Sampler { budget, latest, emulator, plans, pages, window, frames, seen } = sampler;
+    let Sampler { budget, latest, emulator, plans, copies, frames, seen } = sampler;
     seen.clear();
-    pages.begin();
-    if trigger.is_timer && returned_from_kernel(pages, sampled_ip) {
+    copies.begin(thread.tid.get());
+    if trigger.is_timer && returned_from_kernel(copies, sampled_ip) {
         return; // it waited until a system call ended: that time has no samples
     }
 
@@ -213,7 +212,7 @@ pub(crate) fn sample(thread: &Thread, sampler: &mut Sampler, trigger: Trigger, c
     let before = core::mem::replace(latest, here);
     let is_late = trigger.late && !here.is_still(before);
     let mut blamed =
-        if is_late { Blamed::nothing(Quality::NoMemory) } else { blame(plans, pages, &state, config.skid) };
+        if is_late { Blamed::nothing(Quality::NoMemory) } else { blame(plans, copies, &state, config.skid) };
 
     let mut code = CodeSeen { range: (0, 0), unknown: false };
     code.visit(sampled_ip);
@@ -225,7 +224,7 @@ pub(crate) fn sample(thread: &Thread, sampler: &mut Sampler, trigger: Trigger, c
         Clock::Second => false, // it has no time that could pay for one, nor that one could stand for
     };
     let is_lost = blamed.quality == Quality::Lost;
-    let mut ahead = Ahead { emulator, pages, state: &mut state, seen, code: &mut code };
+    let mut ahead = Ahead { emulator, copies, state: &mut state, seen, code: &mut code };
     let burst = match (has_burst, is_lost) {
         (true, _) => ahead.run(wanted, &mut blamed, false),
         (false, true) => {
@@ -236,10 +235,9 @@ pub(crate) fn sample(thread: &Thread, sampler: &mut Sampler, trigger: Trigger, c
         (false, false) => Burst::NOT_STARTED,
     };
     let block = if is_lost { seen.block_of(&blamed) } else { reserved };
+    let mut stack = CopiedStack::new(copies);
     let (frame_count, stack_cut) =
-        unwind::walk(sampled_ip, stack_pointer, context.register(libc::REG_RBP), window, frames);
-    // A thread's stack may be given back between two samples.
-    window.close();
+        unwind::walk(sampled_ip, stack_pointer, context.register(libc::REG_RBP), &mut stack, frames);
 
     // A signal may end the program before the snapshot at its end.
     if code.unknown || !thread.is_mapped.get() {
@@ -287,7 +285,7 @@ impl Burst {
 /// What a burst runs on.
 struct Ahead<'s> {
     emulator: &'s mut emulate::Emulator<DECODED>,
-    pages: &'s mut Pages,
+    copies: &'s mut Copies,
     state: &'s mut emulate::State,
     seen: &'s mut Seen,
     code: &'s mut CodeSeen,
@@ -329,9 +327,9 @@ impl Ahead<'_> {
 
     /// Runs one instruction. Row of the first of its accesses, or why it can't be run, or not be seen whole.
     fn step(&mut self) -> Result<usize, BurstEnd> {
-        let Self { emulator, pages, state, seen, .. } = self;
+        let Self { emulator, copies, state, seen, .. } = self;
         let (accesses, blocks) = (seen.access_count, seen.block_count);
-        emulator.step(state, *pages, &mut |access| seen.add(access)).map_err(burst_end)?;
+        emulator.step(state, *copies, &mut |access| seen.add(access)).map_err(burst_end)?;
         if seen.full {
             // Half an instruction's accesses are none.
             (seen.access_count, seen.block_count) = (accesses, blocks);
@@ -341,8 +339,8 @@ impl Ahead<'_> {
     }
 }
 
-fn blame(plans: &mut Plans, pages: &mut Pages, state: &emulate::State, skid: u32) -> Blamed {
-    let Some(plan) = plans.plan(state.rip, skid, pages) else { return Blamed::nothing(Quality::NoCode) };
+fn blame(plans: &mut Plans, copies: &mut Copies, state: &emulate::State, skid: u32) -> Blamed {
+    let Some(plan) = plans.plan(state.rip, skid, copies) else { return Blamed::nothing(Quality::NoCode) };
     let Some(ip) = plan.blamed_ip() else { return Blamed::nothing(Quality::NoMemory) };
     let (address, quality) = plan.locate(state);
     let quality = match quality {
@@ -367,9 +365,9 @@ fn burst_end(end: emulate::End) -> BurstEnd {
 }
 
 /// Whether the instruction before `ip` is `syscall`.
-fn returned_from_kernel(pages: &mut Pages, ip: u64) -> bool {
+fn returned_from_kernel(copies: &mut Copies, ip: u64) -> bool {
     let mut before = [0; 2];
-    emulate::Memory::read(pages, ip.wrapping_sub(2), &mut before) && before == [0x0f, 0x05]
+    emulate::Memory::read(copies, ip.wrapping_sub(2), &mut before) && before == [0x0f, 0x05]
 }
 
 /// Whether a burst came through code that no snapshot of the mappings has shown.

@@ -13,7 +13,7 @@ use crate::burst::Moment;
 use crate::signals::forward::{self, Context, Jump};
 use crate::thread::{self, Thread, Work};
 use crate::trigger::{SignalInfo, Trigger};
-use crate::{burst, kernel, recorder, trigger};
+use crate::{burst, hooks, kernel, recorder, trigger};
 
 /// Address of the handler, for the kernel.
 pub(crate) fn entry() -> usize {
@@ -123,10 +123,11 @@ fn on_trigger(trigger: Trigger, context: *mut Context) {
         header.triggers_in_agent.fetch_add(1, Relaxed);
         return;
     }
-    let Some(inside) = thread.enter() else {
+    let Some(mut inside) = thread.enter() else {
         header.triggers_in_agent.fetch_add(1, Relaxed);
         return;
     };
+    hooks::distrust_stack(&mut inside);
     if let Some(mut work) = thread.work() {
         if !burst::is_prepared() {
             let began_ns = kernel::clock_ns(libc::CLOCK_THREAD_CPUTIME_ID);

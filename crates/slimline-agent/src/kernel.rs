@@ -71,34 +71,6 @@ pub(crate) unsafe fn clear(start: *mut u8, bytes: usize) {
     unsafe { call(libc::SYS_madvise, [start as usize, bytes, libc::MADV_DONTNEED as usize, 0, 0, 0]) };
 }
 
-/// The program's `mmap`, before the C library's own was found. Minus an `errno` on failure.
-///
-/// # Safety
-/// As `mmap` itself.
-pub(crate) unsafe fn mmap(arguments: [usize; 6]) -> isize {
-    // SAFETY: promised by the caller.
-    unsafe { call(libc::SYS_mmap, arguments) }
-}
-
-/// The program's `munmap`, before the C library's own was found. Minus an `errno` on failure.
-///
-/// # Safety
-/// As `munmap` itself.
-pub(crate) unsafe fn munmap(start: usize, bytes: usize) -> isize {
-    // SAFETY: promised by the caller.
-    unsafe { call(libc::SYS_munmap, [start, bytes, 0, 0, 0, 0]) }
-}
-
-/// The program's `mremap`, before the C library's own was found. Minus an `errno` on failure.
-///
-/// # Safety
-/// As `mremap` itself.
-pub(crate) unsafe fn mremap(arguments: [usize; 5]) -> isize {
-    let [old, old_bytes, new_bytes, flags, at] = arguments;
-    // SAFETY: promised by the caller.
-    unsafe { call(libc::SYS_mremap, [old, old_bytes, new_bytes, flags, at, 0]) }
-}
-
 /// Makes the lowest page of a mapping inaccessible: a stack's end.
 ///
 /// # Safety
@@ -126,9 +98,28 @@ pub(crate) unsafe fn keep_from_children(start: *mut u8, bytes: usize) {
     unsafe { call(libc::SYS_madvise, [start as usize, bytes, libc::MADV_DONTFORK as usize, 0, 0, 0]) };
 }
 
-/// Whether the eight bytes at `address` (8-aligned) can be read: the kernel fetches a signal set from there before it
-/// finds that it was asked for nothing sensible.
-pub(crate) fn readable(address: u64) -> bool {
+/// Copies memory of the calling process and returns how many bytes: it stops at the first page that can't be read. Raises no
+/// signal. Refuses what its mapping does not let the process read, memory of devices and secret memory. `thread` is the
+/// calling thread's number.
+pub(crate) fn copy_memory(thread: u32, from: u64, into: &mut [u8]) -> Result<usize, i32> {
+    let local = libc::iovec { iov_base: into.as_mut_ptr().cast(), iov_len: into.len() };
+    let remote = libc::iovec { iov_base: core::ptr::with_exposed_provenance_mut(from as usize), iov_len: into.len() };
+    let arguments = [thread as usize, &raw const local as usize, 1, &raw const remote as usize, 1, 0];
+    // SAFETY: the kernel checks the address that it reads from, and writes at most the buffer's length into it.
+    check(unsafe { call(libc::SYS_process_vm_readv, arguments) })
+}
+
+/// Asks which pages are resident, from the page at `start` on: the lowest bit of each answer says so. Answers beyond the
+/// first hole between mappings stay as they are.
+pub(crate) fn resident_pages(start: u64, answers: &mut [u8]) {
+    let arguments = [start as usize, answers.len() * 4096, answers.as_mut_ptr() as usize, 0, 0, 0];
+    // SAFETY: the kernel writes a byte for each page.
+    unsafe { call(libc::SYS_mincore, arguments) };
+}
+
+/// Whether a load of the eight bytes at `address` (8-aligned) would succeed here and now, protection keys included: the kernel
+/// fetches a signal set from there before it finds that it was asked for nothing sensible.
+pub(crate) fn can_load(address: u64) -> bool {
     const NO_SUCH_OPERATION: usize = usize::MAX;
     if address == 0 {
         return false; // means "no set" to the kernel

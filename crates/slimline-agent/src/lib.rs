@@ -35,6 +35,7 @@ mod onward;
 mod process;
 mod recorder;
 mod registers;
+mod resolve;
 mod signals;
 #[cfg(feature = "preload")]
 mod system_call;

@@ -1,84 +1,231 @@
-//! The target's memory, read without ever faulting.
+//! The target's memory, copied by the kernel. No read of it faults, whatever its other threads do meanwhile.
 //!
-//! A page is asked for once a burst: the kernel is made to fetch a signal set from it (100 to 500 ns), which tells
-//! without a SIGSEGV. The answer is not kept longer, since the target may unmap the page. Between the answer and the
-//! read another thread may do so too: a burst lasts some µs and reads what this thread is about to read itself, so that
-//! window is left open.
+//! The kernel copies (`process_vm_readv`) and says where it can't, instead of raising a signal: pages that are gone,
+//! protected or execute-only, files that were truncated, memory of devices, secret memory. No list of mappings is trusted.
 //!
-//! Code that the last snapshot of the mappings showed is not asked for where the burst comes to it: the thread itself
-//! would go there. It is asked for where somebody else looks around in it ([`Pages::slice`]).
-#![allow(unsafe_code)] // reads any address
+//! Before that it is asked whether the page is resident (`mincore`). Copying from one that is not would fetch it: from a
+//! disk, or from the thread that serves the program's `userfaultfd` and may be waiting for a lock that this thread holds.
+//! The program would fetch such a page at its own time, or never.
+//!
+//! A burst works on copies of what it read first: [`Copies`].
 
 use slimline_emulate::Memory;
 
-use crate::{kernel, maps};
+use crate::kernel;
 
 const PAGE_BYTES: u64 = 4096;
-/// Pages remembered at a time, a power of two. Bursts touch 5 to 40.
-const PAGES: usize = 128;
 
-/// Which pages can be read, for one burst. Zeros are an empty one.
-pub(crate) struct Pages {
-    /// Page number and the burst it was asked in.
-    asked: [(u64, u32); PAGES],
-    readable: [bool; PAGES],
-    burst: u32,
+/// The process's memory, as one of its threads sees it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Target {
+    /// The kernel's number of the calling thread.
+    thread: u32,
 }
 
-impl Pages {
-    /// Forgets everything.
-    pub(crate) fn begin(&mut self) {
+impl Target {
+    /// For the calling thread.
+    pub(crate) fn of_this_thread() -> Self {
+        Self { thread: kernel::thread_id() }
+    }
+
+    /// Copies from `address`; false when any of the bytes can't be read or isn't resident.
+    pub(crate) fn copy(self, address: u64, into: &mut [u8]) -> bool {
+        let Some(end) = address.checked_add(into.len() as u64) else { return false };
+        let mut page = address & !(PAGE_BYTES - 1);
+        while page < end {
+            if !is_resident(page) {
+                return false;
+            }
+            page += PAGE_BYTES;
+        }
+        self.copy_resident(address, into)
+    }
+
+    fn copy_resident(self, address: u64, into: &mut [u8]) -> bool {
+        kernel::copy_memory(self.thread, address, into) == Ok(into.len())
+    }
+
+    /// Copies an integer or a structure of integers.
+    pub(crate) fn read<T: Plain>(self, address: u64) -> Option<T> {
+        let mut value = T::ZERO;
+        self.copy(address, value.bytes_mut()).then_some(value)
+    }
+}
+
+/// What any bytes are a value of.
+///
+/// # Safety
+/// Every pattern of bytes must be a value, and there must be no padding.
+#[allow(unsafe_code)]
+pub(crate) unsafe trait Plain: Copy {
+    const ZERO: Self;
+
+    fn bytes_mut(&mut self) -> &mut [u8] {
+        // SAFETY: the bytes of a value without padding, of which all patterns are values.
+        unsafe { core::slice::from_raw_parts_mut(core::ptr::from_mut(self).cast(), size_of::<Self>()) }
+    }
+}
+
+macro_rules! plain {
+    ($($integer:ty)*) => {$(
+        #[allow(unsafe_code)]
+        // SAFETY: integers.
+        unsafe impl Plain for $integer {
+            const ZERO: Self = 0;
+        }
+    )*};
+}
+plain!(u32 i32 u64);
+
+#[allow(unsafe_code)]
+// SAFETY: as their elements.
+unsafe impl<T: Plain, const COUNT: usize> Plain for [T; COUNT] {
+    const ZERO: Self = [T::ZERO; COUNT];
+}
+
+/// What the kernel has not answered.
+const NOT_ASKED: u8 = 1 << 7;
+
+/// Whether a page is in memory.
+fn is_resident(page: u64) -> bool {
+    let mut answer = [NOT_ASKED];
+    kernel::resident_pages(page, &mut answer);
+    answer[0] & (NOT_ASKED | 1) == 1
+}
+
+/// Whether the kernel copies memory at all: sandboxes may forbid it.
+pub(crate) fn can_copy() -> bool {
+    let witness = 0x5eed_u64;
+    Target::of_this_thread().read(&raw const witness as u64) == Some(witness)
+}
+
+/// What is copied at a time. Small, since a burst reads a few bytes of each of many places.
+const CHUNK_BYTES: usize = 512;
+/// Chunks kept at a time, a power of two. A burst reads 10 to 60.
+const CHUNKS: usize = 128;
+/// Pages that the kernel is asked for at a time.
+const GROUP_PAGES: u64 = 16;
+/// Groups remembered at a time, a power of two.
+const GROUPS: usize = 32;
+/// Most code that is looked at around a sample.
+const MAX_CODE_BYTES: usize = 2048;
+
+/// Copies of the target's memory, for one burst: what the burst reads twice, it reads equal. Zeros are an empty one.
+pub(crate) struct Copies {
+    target: Target,
+    burst: u32,
+    /// Number of each chunk and the burst it was copied in.
+    copied: [(u64, u32); CHUNKS],
+    is_readable: [bool; CHUNKS],
+    bytes: [[u8; CHUNK_BYTES]; CHUNKS],
+    groups: [Group; GROUPS],
+    code: [u8; MAX_CODE_BYTES],
+}
+
+/// Which of some pages are resident.
+#[derive(Clone, Copy)]
+struct Group {
+    number: u64,
+    burst: u32,
+    /// A bit for each page that was asked for, and whether it is.
+    asked: u16,
+    resident: u16,
+}
+
+/// The row of `number` in a table of `rows`, a power of two.
+fn row(number: u64, rows: usize) -> usize {
+    (number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - rows.ilog2())) as usize % rows
+}
+
+impl Copies {
+    /// Forgets everything: a burst of the calling thread begins.
+    pub(crate) fn begin(&mut self, thread: u32) {
+        self.target = Target { thread };
         self.burst = self.burst.wrapping_add(1);
         if self.burst == 0 {
-            self.asked = [(0, 0); PAGES];
+            self.copied = [(0, 0); CHUNKS];
+            self.groups = [Group { number: 0, burst: 0, asked: 0, resident: 0 }; GROUPS];
             self.burst = 1;
         }
     }
 
+    /// The row of the chunk around `address`; None where it can't be read.
     #[inline]
-    fn is_readable(&mut self, page: u64) -> bool {
-        let row = page as usize % PAGES;
-        if self.asked[row] != (page, self.burst) {
-            self.ask(row, page);
+    fn chunk_row(&mut self, address: u64) -> Option<usize> {
+        let number = address / CHUNK_BYTES as u64;
+        let row = row(number, CHUNKS);
+        if self.copied[row] != (number, self.burst) {
+            self.copy(row, number);
         }
-        self.readable[row]
+        self.is_readable[row].then_some(row)
     }
 
     #[cold]
-    fn ask(&mut self, row: usize, page: u64) {
-        let address = page * PAGE_BYTES;
-        // Addresses of the kernel's half and the hole are refused by the kernel; page 0 as well.
-        self.readable[row] = maps::code_range(address).is_some() || kernel::readable(address);
-        self.asked[row] = (page, self.burst);
+    fn copy(&mut self, row: usize, number: u64) {
+        let address = number * CHUNK_BYTES as u64;
+        self.is_readable[row] =
+            self.is_resident(address / PAGE_BYTES) && self.target.copy_resident(address, &mut self.bytes[row]);
+        self.copied[row] = (number, self.burst);
     }
 
-    /// The bytes from `start` up to `end`, cut at the first page that can't be read.
-    pub(crate) fn slice(&self, start: u64, end: u64) -> &'static [u8] {
-        let mut readable_end = start;
-        while readable_end < end && kernel::readable(readable_end & !(PAGE_BYTES - 1)) {
-            readable_end = (readable_end / PAGE_BYTES + 1) * PAGE_BYTES;
+    fn is_resident(&mut self, page: u64) -> bool {
+        let group = &mut self.groups[row(page / GROUP_PAGES, GROUPS)];
+        if (group.number, group.burst) != (page / GROUP_PAGES, self.burst) {
+            *group = Group { number: page / GROUP_PAGES, burst: self.burst, asked: 0, resident: 0 };
         }
-        let length = readable_end.min(end).saturating_sub(start) as usize;
-        if length == 0 {
-            return &[];
+        let first = (page % GROUP_PAGES) as usize;
+        if group.asked >> first & 1 == 0 {
+            // From this page on: what lies behind a hole is not answered.
+            let mut answers = [NOT_ASKED; GROUP_PAGES as usize];
+            kernel::resident_pages(page * PAGE_BYTES, &mut answers[first..]);
+            group.asked |= 1 << first;
+            for (number, answer) in answers.iter().enumerate().filter(|(_, answer)| **answer & NOT_ASKED == 0) {
+                group.asked |= 1 << number;
+                group.resident |= u16::from(answer & 1) << number;
+            }
         }
-        // SAFETY: code of the target, confirmed to be readable. It may change while we look at it: then the decoder sees
-        // other bytes, all of which it has an answer for.
-        unsafe { core::slice::from_raw_parts(start as *const u8, length) }
+        group.resident >> first & 1 != 0
+    }
+
+    /// Code from `start` up to `end`, cut at the first byte that can't be read and at [`MAX_CODE_BYTES`].
+    pub(crate) fn code(&mut self, start: u64, end: u64) -> &[u8] {
+        let mut length = 0;
+        let wanted = end.saturating_sub(start).min(MAX_CODE_BYTES as u64) as usize;
+        while length < wanted {
+            let at = start + length as u64;
+            let offset = at as usize % CHUNK_BYTES;
+            let part = (CHUNK_BYTES - offset).min(wanted - length);
+            let Some(row) = self.chunk_row(at) else { break };
+            self.code[length..length + part].copy_from_slice(&self.bytes[row][offset..offset + part]);
+            length += part;
+        }
+        &self.code[..length]
+    }
+
+    /// A word, as stacks hold them; None where it is not aligned or can't be read.
+    #[inline]
+    pub(crate) fn word(&mut self, address: u64) -> Option<u64> {
+        let mut word = [0; 8];
+        (address.is_multiple_of(8) && self.read(address, &mut word)).then(|| u64::from_le_bytes(word))
+    }
+
+    #[cold]
+    fn read_across(&mut self, address: u64, into: &mut [u8]) -> bool {
+        let (low, high) = into.split_at_mut(CHUNK_BYTES - address as usize % CHUNK_BYTES);
+        let Some(next) = address.checked_add(low.len() as u64) else { return false };
+        self.read(address, low) && self.read(next, high)
     }
 }
 
-impl Memory for Pages {
+impl Memory for Copies {
     #[inline]
     fn read(&mut self, address: u64, into: &mut [u8]) -> bool {
-        let Some(last) = address.checked_add(into.len() as u64 - 1) else { return false };
-        let (first_page, last_page) = (address / PAGE_BYTES, last / PAGE_BYTES);
-        if !self.is_readable(first_page) || first_page != last_page && !self.is_readable(last_page) {
-            return false;
+        let offset = address as usize % CHUNK_BYTES;
+        if offset + into.len() > CHUNK_BYTES {
+            return self.read_across(address, into);
         }
-        // SAFETY: the pages were confirmed to be readable. The target's other threads may be writing there; what is
-        // copied is then either value, as in the target's own racing load.
-        unsafe { core::ptr::copy_nonoverlapping(address as *const u8, into.as_mut_ptr(), into.len()) };
+        let Some(row) = self.chunk_row(address) else { return false };
+        into.copy_from_slice(&self.bytes[row][offset..offset + into.len()]);
         true
     }
 }
@@ -86,36 +233,153 @@ impl Memory for Pages {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::boxed::Box;
+    use std::vec;
 
-    fn pages() -> Pages {
-        Pages { asked: [(0, 0); PAGES], readable: [false; PAGES], burst: 0 }
+    #[allow(unsafe_code)]
+    fn copies() -> Box<Copies> {
+        // SAFETY: integers and bool; zeros are an empty one.
+        unsafe { Box::new_zeroed().assume_init() }
+    }
+
+    /// Fresh pages, the first `touched` of them resident.
+    #[allow(unsafe_code)]
+    fn map(pages: usize, touched: usize) -> *mut u8 {
+        let start = kernel::map(pages * 4096).unwrap().as_ptr();
+        // SAFETY: our own mapping. Huge pages would make more of it resident than was touched.
+        unsafe {
+            libc::madvise(start.cast(), pages * 4096, libc::MADV_NOHUGEPAGE);
+            (0..touched).for_each(|page| start.add(page * 4096).write(page as u8 + 1));
+        }
+        start
+    }
+
+    #[allow(unsafe_code)]
+    fn protect(start: *mut u8, protection: i32) {
+        // SAFETY: a page of our own, used by address only.
+        assert_eq!(unsafe { libc::mprotect(start.cast(), 4096, protection) }, 0);
     }
 
     #[test]
-    fn what_is_mapped_is_read_and_what_is_not_is_refused() {
-        let start = kernel::map(3 * 4096).unwrap().as_ptr();
+    fn what_is_resident_is_read_and_all_else_is_refused() {
+        let start = map(40, 3);
+        let base = start as u64;
+        #[allow(unsafe_code)]
         // SAFETY: our own mapping.
         unsafe {
-            start.add(4095).write(1);
-            start.add(4096).write(2);
-            kernel::guard(start.add(8192));
+            start.add(4095).write(77);
+            kernel::guard(start.add(2 * 4096));
         }
-        let base = start as u64;
-        let mut pages = pages();
-        pages.begin();
+        let mut copies = copies();
+        copies.begin(kernel::thread_id());
         let mut two = [0; 2];
-        assert!(pages.read(base + 4095, &mut two));
-        assert_eq!(two, [1, 2]);
-        assert!(!pages.read(base + 8191, &mut two), "straddles into the guard");
-        assert!(!pages.read(base + 8192, &mut two));
-        assert!(!pages.read(0, &mut two));
-        assert!(!pages.read(u64::MAX, &mut two));
-        assert!(!pages.read(0xffff_8000_0000_0000, &mut two));
-        assert_eq!(pages.slice(base, base + 3 * 4096).len(), 8192);
+        assert!(copies.read(base + 4095, &mut two));
+        assert_eq!(two, [77, 2], "across pages");
+        assert!(!copies.read(base + 2 * 4096 - 1, &mut two), "straddles into the guard");
+        assert!(!copies.read(base + 2 * 4096, &mut two));
+        assert!(!copies.read(base + 20 * 4096, &mut two), "never touched");
+        assert!(!is_resident(base + 20 * 4096), "and still not");
+        assert!(!copies.read(0, &mut two));
+        assert!(!copies.read(u64::MAX, &mut two));
+        assert!(!copies.read(0xffff_8000_0000_0000, &mut two));
+        assert_eq!(copies.code(base, base + 8 * 4096).len(), MAX_CODE_BYTES);
+        assert_eq!(copies.code(base + 2 * 4096 - 100, base + 3 * 4096).len(), 100, "up to the guard");
+        #[allow(unsafe_code)]
         // SAFETY: our own mapping, last used below by address only.
-        unsafe { kernel::unmap(start, 3 * 4096) };
-        pages.begin();
-        assert!(!pages.read(base, &mut two), "asked again in the next burst");
-        assert!(pages.slice(base, base + 1).is_empty());
+        unsafe {
+            kernel::unmap(start, 40 * 4096);
+        }
+        copies.begin(kernel::thread_id());
+        assert!(!copies.read(base, &mut two), "asked again in the next burst");
+        assert!(copies.code(base, base + 1).is_empty());
+    }
+
+    #[test]
+    fn a_hole_between_mappings_hides_nothing_behind_it() {
+        let start = map(32, 32);
+        let base = start as u64;
+        #[allow(unsafe_code)]
+        // SAFETY: a page of our own.
+        unsafe {
+            kernel::unmap(start.add(5 * 4096), 4096);
+        }
+        let mut copies = copies();
+        copies.begin(kernel::thread_id());
+        for page in 0..32 {
+            let mut one = [0];
+            let is_read = copies.read(base + page * 4096, &mut one);
+            assert_eq!((is_read, one[0]), if page == 5 { (false, 0) } else { (true, page as u8 + 1) });
+        }
+    }
+
+    #[test]
+    fn a_burst_sees_what_it_saw_and_the_next_what_is_there() {
+        let start = map(1, 1);
+        let mut copies = copies();
+        let mut one = [0];
+        copies.begin(kernel::thread_id());
+        assert!(copies.read(start as u64, &mut one) && one == [1]);
+        #[allow(unsafe_code)]
+        // SAFETY: our own page.
+        unsafe {
+            start.write(9);
+        }
+        protect(start, libc::PROT_NONE);
+        assert!(copies.read(start as u64, &mut one) && one == [1], "in the same burst");
+        copies.begin(kernel::thread_id());
+        assert!(!copies.read(start as u64, &mut one), "protected meanwhile");
+        protect(start, libc::PROT_READ);
+        copies.begin(kernel::thread_id());
+        assert!(copies.read(start as u64, &mut one) && one == [9]);
+    }
+
+    #[test]
+    fn memory_of_devices_is_never_read() {
+        // The kernel's page of clocks is mapped as memory of a device is (VM_IO, VM_PFNMAP).
+        let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+        let line = maps.lines().find(|line| line.ends_with("[vvar]")).expect("no [vvar] in the mappings");
+        let start = u64::from_str_radix(line.split('-').next().unwrap(), 16).unwrap();
+        let mut copies = copies();
+        copies.begin(kernel::thread_id());
+        assert!(!copies.read(start, &mut [0; 8]));
+        assert!(!Target::of_this_thread().copy(start, &mut [0; 8]));
+    }
+
+    #[test]
+    fn what_is_only_to_be_executed_is_not_read() {
+        let start = map(1, 1);
+        protect(start, libc::PROT_EXEC);
+        assert!(!Target::of_this_thread().copy(start as u64, &mut [0; 8]));
+        let vsyscall = 0xffff_ffff_ff60_0000;
+        assert!(!Target::of_this_thread().copy(vsyscall, &mut [0; 8]));
+    }
+
+    #[test]
+    fn a_file_that_was_truncated_is_not_read() {
+        use std::os::fd::AsRawFd as _;
+        let file = tempfile::tempfile().unwrap();
+        file.set_len(2 * 4096).unwrap();
+        let start = kernel::map_file(file.as_raw_fd(), 0, 2 * 4096).unwrap().as_ptr();
+        #[allow(unsafe_code)]
+        // SAFETY: our own mapping.
+        unsafe {
+            start.write(5);
+            start.add(4096).write(6);
+        }
+        let target = Target::of_this_thread();
+        assert_eq!(target.read::<u32>(start as u64 + 4096), Some(6));
+        file.set_len(4096).unwrap();
+        assert_eq!(target.read::<u32>(start as u64 + 4096), None);
+        assert_eq!(target.read::<u32>(start as u64), Some(5));
+    }
+
+    #[test]
+    fn large_copies_are_whole_or_none() {
+        let start = map(4, 3);
+        let mut room = vec![0; 3 * 4096];
+        let target = Target::of_this_thread();
+        assert!(target.copy(start as u64, &mut room));
+        assert_eq!((room[0], room[4096], room[8192]), (1, 2, 3));
+        assert!(!target.copy(start as u64 + 1, &mut room), "reaches a page that is not resident");
     }
 }

@@ -4,11 +4,16 @@
 use core::ffi::CStr;
 use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
+use crate::resolve;
+
 /// One such function.
 pub(crate) struct Onward {
     name: &'static CStr,
     address: AtomicUsize,
 }
+
+/// In place of an address: looked for, and nothing of that name follows us.
+const MISSING: usize = usize::MAX;
 
 impl Onward {
     /// Not looked for yet.
@@ -16,21 +21,21 @@ impl Onward {
         Self { name, address: AtomicUsize::new(0) }
     }
 
-    /// Its address; 0 where nothing of that name follows us.
+    /// Its address; None where nothing of that name follows us.
     #[inline]
-    pub(crate) fn address(&self) -> usize {
-        match self.address.load(Relaxed) {
+    pub(crate) fn address(&self) -> Option<usize> {
+        let known = match self.address.load(Relaxed) {
             0 => self.find(),
             address => address,
-        }
+        };
+        (known != MISSING).then_some(known)
     }
 
     #[cold]
     fn find(&self) -> usize {
-        // SAFETY: the name ends in NUL.
-        let address = unsafe { libc::dlsym(libc::RTLD_NEXT, self.name.as_ptr()) } as usize;
-        self.address.store(address, Relaxed);
-        address
+        let known = resolve::next(self.name).map_or(MISSING, |found| found.address.expose_provenance());
+        self.address.store(known, Relaxed);
+        known
     }
 }
 
@@ -39,10 +44,7 @@ impl Onward {
 macro_rules! onward {
     ($name:literal, fn($($argument:ty),*) -> $result:ty, or $missing:expr) => {{
         static ONWARD: $crate::onward::Onward = $crate::onward::Onward::new($name);
-        let address = ONWARD.address();
-        if address == 0 {
-            return $missing;
-        }
+        let Some(address) = ONWARD.address() else { return $missing };
         // SAFETY: the C library declares the function of this name so.
         unsafe { core::mem::transmute::<usize, unsafe extern "C" fn($($argument),*) -> $result>(address) }
     }};

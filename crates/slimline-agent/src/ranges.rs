@@ -195,6 +195,65 @@ pub(crate) unsafe extern "C" fn mremap(
     mapped
 }
 
+/// Recording `mprotect`.
+pub(crate) unsafe extern "C" fn mprotect(start: *mut c_void, bytes: usize, protection: c_int, _: u64, _: u64) -> c_int {
+    // SAFETY: the caller's own request.
+    let result = unsafe { (next::MPROTECT.get())(start, bytes, protection) };
+    protected(protection);
+    result
+}
+
+/// Recording `pkey_mprotect`.
+pub(crate) unsafe extern "C" fn pkey_mprotect(
+    start: *mut c_void,
+    bytes: usize,
+    protection: c_int,
+    key: c_int,
+    _: u64,
+    _: u64,
+) -> c_int {
+    // SAFETY: the caller's own request.
+    let result = unsafe { (next::PKEY_MPROTECT.get())(start, bytes, protection, key) };
+    // A key may forbid what the protection allows.
+    protected(libc::PROT_NONE);
+    result
+}
+
+/// Memory was given this protection, or some of it before a failure.
+fn protected(protection: c_int) {
+    if protection & libc::PROT_READ == 0 {
+        hooks::unmapped();
+    }
+}
+
+/// Recording `madvise`.
+pub(crate) unsafe extern "C" fn madvise(start: *mut c_void, bytes: usize, advice: c_int, _: u64, _: u64) -> c_int {
+    // SAFETY: the caller's own request.
+    let result = unsafe { (next::MADVISE.get())(start, bytes, advice) };
+    if is_guarding(advice) {
+        hooks::unmapped();
+    }
+    result
+}
+
+/// Whether loads fail after this advice.
+fn is_guarding(advice: c_int) -> bool {
+    const MADV_GUARD_INSTALL: c_int = 102;
+    matches!(advice, MADV_GUARD_INSTALL | libc::MADV_HWPOISON)
+}
+
+/// A system call was made by its number: where it may take memory away, what threads know of their stacks may be wrong.
+pub(crate) fn after_system_call(number: i64, [_, _, third, fourth]: [usize; 4]) {
+    match number {
+        libc::SYS_munmap | libc::SYS_mremap | libc::SYS_shmat | libc::SYS_shmdt | libc::SYS_brk => hooks::unmapped(),
+        libc::SYS_pkey_mprotect => hooks::unmapped(),
+        libc::SYS_mmap if fourth as c_int & libc::MAP_FIXED != 0 => hooks::unmapped(),
+        libc::SYS_mprotect => protected(third as c_int),
+        libc::SYS_madvise if is_guarding(third as c_int) => hooks::unmapped(),
+        _ => {}
+    }
+}
+
 /// Tells that the break was moved.
 fn broken(old: u64, new: u64, time_ns: u64, caller: Caller) {
     if new > old {

@@ -6,6 +6,7 @@ use core::ffi::{c_int, c_long};
 use crate::confine;
 use crate::descriptors::interpose::{close, close_range, dup2, dup3};
 use crate::onward::{fail, onward};
+use crate::ranges;
 
 /// Declared with `...`: arguments are in the same places either way, and unused ones do no harm.
 #[unsafe(no_mangle)]
@@ -25,6 +26,8 @@ unsafe extern "C" fn syscall(number: c_long, a: usize, b: usize, c: usize, d: us
             fn(c_long, usize, usize, usize, usize, usize, usize) -> c_long,
             or fail(libc::ENOSYS).into()
         );
-        next(number, a, b, c, d, e, f)
+        let result = next(number, a, b, c, d, e, f);
+        ranges::after_system_call(number, [a, b, c, d]);
+        result
     }
 }

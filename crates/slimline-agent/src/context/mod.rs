@@ -18,7 +18,7 @@ mod walk;
 pub(crate) use paths::{PATHS, StackArea};
 
 use crate::kernel;
-use crate::unwind::{self, Window};
+use crate::unwind::{self, Stack as _, Window};
 use paths::Paths;
 use walk::{Kept, Walk};
 

@@ -10,7 +10,7 @@
 #![allow(unsafe_code)] // reads the target's stack
 
 use super::{Entry, FACTORS, MAX_PATH_FRAMES, MAX_WALKED_FRAMES, SLOTS};
-use crate::unwind::{self, Code, DEEPER, End, Frame, GUESSED, Window};
+use crate::unwind::{self, Code, DEEPER, End, Frame, GUESSED, Stack as _, Window};
 
 /// The frames that are kept of a path. Zeroes are valid, and so is what the last unwinding left.
 pub(super) struct Kept {

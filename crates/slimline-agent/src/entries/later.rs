@@ -20,7 +20,7 @@ use slimline_trace::wire::NotLookedThrough;
 
 use super::patch::{Jump, Stubs};
 use super::{Wanted, has_looked_through, look_through, tell_not_looked_through};
-use crate::{hooks, kernel, process, thread, unwind};
+use crate::{hooks, kernel, process, resolve, thread, unwind};
 
 /// Objects that are known at one time; those beyond are not looked through, which is told.
 const MOST_OBJECTS: usize = 2048;
@@ -223,8 +223,7 @@ const LINKER_ADDS: u32 = 1;
 
 /// Null where it has no such symbol, which has this type everywhere.
 fn linker_state() -> *mut LinkerState {
-    // SAFETY: a NUL-terminated name.
-    unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"_r_debug".as_ptr()) }.cast()
+    resolve::first(c"_r_debug").map_or(null_mut(), |found| found.address.cast_mut().cast())
 }
 
 /// False where the function is not what it always was.

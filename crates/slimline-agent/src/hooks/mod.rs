@@ -17,7 +17,7 @@ mod record;
 mod totals;
 mod tracker;
 
-use crate::next::{self, EARLY, EARLY_BYTES};
+use crate::next;
 use crate::{follow, ranges, unwind};
 use core::arch::naked_asm;
 use core::ffi::{c_int, c_void};
@@ -25,10 +25,10 @@ use core::sync::atomic::{AtomicU32, Ordering::Relaxed, Ordering::Release};
 pub(crate) use counts::Counts;
 pub(crate) use fork::in_forked_child;
 pub(crate) use record::{Inner, Layer, Outer, Reallocation, ended, freed, made, replaced};
-pub(crate) use tracker::{end_thread, flush, of as tracker_of};
+pub(crate) use tracker::{distrust_stack, end_thread, flush, of as tracker_of};
 
 /// 0: nothing is recorded. Else what each thread compares its caches with: it changes when memory that may have been a
-/// stack was unmapped.
+/// stack was unmapped or protected.
 pub(crate) static GENERATION: AtomicU32 = AtomicU32::new(0);
 /// Changes when code was unloaded.
 static CODE_GENERATION: AtomicU32 = AtomicU32::new(0);
@@ -58,7 +58,7 @@ fn bump(generation: &AtomicU32) {
     let _ = generation.fetch_update(Relaxed, Relaxed, |now| (now != 0).then(|| now.checked_add(1).unwrap_or(1)));
 }
 
-/// Memory was unmapped: what threads know of their stacks may be wrong.
+/// Memory was unmapped, or can be read no more: what threads know of their stacks may be wrong.
 pub(crate) fn unmapped() {
     bump(&GENERATION);
 }
@@ -116,47 +116,7 @@ macro_rules! entries_with_old_block {
                 concat!("mov ", $bp, ", rbp"),
                 "jmp {recording}",
                 "2:",
-                "lea rax, [rip + {area}]",
-                "mov r10, rdi",
-                "sub r10, rax",
-                "cmp r10, {bytes}",
-                "jb {early}",
                 "jmp qword ptr [rip + {next}]";
-                generation = sym GENERATION,
-                area = sym EARLY,
-                bytes = const EARLY_BYTES,
-                early = sym next::free_early,
-                recording = sym $recording,
-                next = sym next::$next,
-            )
-        }
-    )*};
-}
-
-/// The same for functions that resize a block. Here and above it may be an early one ([`EARLY`]): the recording functions
-/// look for themselves, after the index has told most others.
-macro_rules! entries_with_block {
-    ($($name:ident -> $next:ident, $recording:path, early $early:path, $sp:literal, $bp:literal;)*) => {$(
-        #[doc = concat!("`", stringify!($name), "` of the target.")]
-        #[unsafe(naked)]
-        #[cfg_attr(all(feature = "preload", not(test)), unsafe(no_mangle))]
-        pub(crate) unsafe extern "C" fn $name() {
-            naked_asm!(
-                "cmp dword ptr [rip + {generation}], 0",
-                "je 2f",
-                concat!("mov ", $sp, ", rsp"),
-                concat!("mov ", $bp, ", rbp"),
-                "jmp {recording}",
-                "2:",
-                "lea rax, [rip + {area}]",
-                "mov r10, rdi",
-                "sub r10, rax",
-                "cmp r10, {bytes}",
-                "jb {early}",
-                "jmp qword ptr [rip + {next}]",
-                area = sym EARLY,
-                bytes = const EARLY_BYTES,
-                early = sym $early,
                 generation = sym GENERATION,
                 recording = sym $recording,
                 next = sym next::$next,
@@ -166,18 +126,18 @@ macro_rules! entries_with_block {
 }
 
 entries! {
+    realloc -> REALLOC, record::realloc, "rdx", "rcx";
+    reallocarray -> REALLOCARRAY, record::reallocarray, "rcx", "r8";
     posix_memalign -> POSIX_MEMALIGN, record::posix_memalign, "rcx", "r8";
     munmap -> MUNMAP, ranges::munmap, "rdx", "rcx";
+    mprotect -> MPROTECT, ranges::mprotect, "rcx", "r8";
+    pkey_mprotect -> PKEY_MPROTECT, ranges::pkey_mprotect, "r8", "r9";
+    madvise -> MADVISE, ranges::madvise, "rcx", "r8";
     brk -> BRK, ranges::brk, "rsi", "rdx";
     sbrk -> SBRK, ranges::sbrk, "rsi", "rdx";
     shmat -> SHMAT, ranges::shmat, "rcx", "r8";
     shmdt -> SHMDT, ranges::shmdt, "rsi", "rdx";
     dlclose -> DLCLOSE, dlclose_recorded, "rsi", "rdx";
-}
-
-entries_with_block! {
-    realloc -> REALLOC, record::realloc, early next::realloc_early, "rdx", "rcx";
-    reallocarray -> REALLOCARRAY, record::reallocarray, early next::reallocarray_early, "rcx", "r8";
 }
 
 entries_with_new_block! {

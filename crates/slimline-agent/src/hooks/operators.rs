@@ -11,7 +11,7 @@
 //! the operators beside `malloc` and never call it. Where the next operator and the next `malloc` come from one object,
 //! blocks are recorded here. Any other operator is only jumped to.
 //!
-//! The next operator is found as `malloc` is, by `RTLD_NEXT`. A program without C++ that loads a C++ library for itself
+//! The next operator is found as `malloc` is, among the objects behind us. A program without C++ that loads a C++ library for itself
 //! alone (`dlopen` with `RTLD_LOCAL`: Python and its modules) has no next one in the global order; then it is the one of
 //! the C++ library that is loaded.
 //!
@@ -19,6 +19,7 @@
 #![allow(unsafe_code)] // functions in assembly, with the names of C++
 
 use super::{quick, record};
+use crate::resolve::{self, Object};
 use crate::{kernel, next};
 use core::arch::naked_asm;
 use core::ffi::{CStr, c_void};
@@ -51,79 +52,45 @@ impl Operator {
 /// Called once by each operator: finds what it stands before, and whether that is an allocator's own. Returns where to
 /// go on.
 unsafe extern "C" fn find(operator: &Operator) -> *mut c_void {
-    // SAFETY: a NUL-terminated name.
-    let mut found = unsafe { libc::dlsym(libc::RTLD_NEXT, operator.name.as_ptr()) };
-    let mut is_own = false;
-    if found.is_null() {
-        found = of_cpp_library(operator.name);
-    } else {
-        is_own = object_of(found).is_some_and(|object| Some(object) == object_of(next::malloc_below()));
-    }
+    let next = resolve::next(operator.name);
+    let found = next.map_or_else(|| of_cpp_library(operator.name), |next| next.address).cast_mut().cast::<c_void>();
     if found.is_null() {
         // Whoever calls an operator has been linked with a definition of it, so this does not happen; and there is
         // nothing to jump to.
         kernel::abort();
     }
     operator.next.store(found, Relaxed);
-    let target = if is_own {
-        operator.recording as *mut c_void
-    } else if is_of_cpp_library(found) && none_replaced() {
-        operator.passing as *mut c_void
-    } else {
-        found
+    let malloc = resolve::next(c"malloc");
+    let target = match next {
+        Some(next) if malloc.is_some_and(|malloc| malloc.object == next.object) => operator.recording as *mut c_void,
+        Some(next) if is_cpp_library(next.object) && none_replaced() => operator.passing as *mut c_void,
+        _ => found,
     };
     operator.target.store(target, Release);
     target
 }
 
-const CPP_LIBRARIES: [&CStr; 3] = [c"libstdc++.so.6", c"libc++.so.1", c"libc++abi.so.1"];
+/// A file is often called by a longer name than it is linked by: `libstdc++.so.6.0.30`.
+const CPP_LIBRARIES: [&[u8]; 3] = [b"libstdc++.so.6", b"libc++.so.1", b"libc++abi.so.1"];
 
-fn is_of_cpp_library(function: *mut c_void) -> bool {
-    let Some(name) = information_of(function).map(|information| information.dli_fname).filter(|name| !name.is_null())
-    else {
-        return false;
-    };
-    // SAFETY: the loader's own string, which lives as long as the object.
-    let path = unsafe { CStr::from_ptr(name) }.to_bytes();
-    // A file is often called by a longer name than it is linked by: `libstdc++.so.6.0.30`.
-    let name = path.rsplit(|&byte| byte == b'/').next().unwrap_or(path);
-    CPP_LIBRARIES.iter().any(|library| name.starts_with(library.to_bytes()))
+fn is_cpp_library(object: Object) -> bool {
+    CPP_LIBRARIES.iter().any(|library| object.file_name().starts_with(library))
 }
 
 /// Whether the C++ library's operators come down to the `malloc` and `free` below: neither the program nor a library has
 /// any of its own, be it before us or behind.
 fn none_replaced() -> bool {
-    let ours = object_of(find as *mut c_void);
-    // SAFETY: NUL-terminated names.
-    let is_ours = |name: &CStr| object_of(unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) }) == ours;
-    // SAFETY: as above.
-    let next_is_the_librarys = |name: &CStr| is_of_cpp_library(unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr()) });
-    ours.is_some()
-        && [c"malloc", c"free"].into_iter().all(is_ours)
+    let is_ours = |name: &CStr| resolve::first(name).is_some_and(|first| first.object.is_ours());
+    let next_is_the_librarys = |name: &CStr| resolve::next(name).is_some_and(|next| is_cpp_library(next.object));
+    [c"malloc", c"free"].into_iter().all(is_ours)
         // What the library's others call.
         && [c"_Znwm", c"_Znam", c"_ZdlPv", c"_ZdaPv"].into_iter().all(|name| is_ours(name) && next_is_the_librarys(name))
 }
 
-fn of_cpp_library(name: &CStr) -> *mut c_void {
-    let found = CPP_LIBRARIES.into_iter().map(|library| {
-        // SAFETY: NUL-terminated names. The handle stays open: its code is jumped to.
-        unsafe {
-            let handle = libc::dlopen(library.as_ptr(), libc::RTLD_LAZY | libc::RTLD_NOLOAD);
-            if handle.is_null() { null_mut() } else { libc::dlsym(handle, name.as_ptr()) }
-        }
-    });
-    found.into_iter().find(|function| !function.is_null()).unwrap_or(null_mut())
-}
-
-/// Where the object that holds an address is loaded.
-fn object_of(address: *mut c_void) -> Option<usize> {
-    information_of(address).map(|information| information.dli_fbase.addr())
-}
-
-fn information_of(address: *mut c_void) -> Option<libc::Dl_info> {
-    let mut information = core::mem::MaybeUninit::<libc::Dl_info>::uninit();
-    // SAFETY: any address may be asked for; filled in where the result is not 0.
-    unsafe { (libc::dladdr(address, information.as_mut_ptr()) != 0).then(|| information.assume_init()) }
+/// The operator of a C++ library that is loaded for some object alone; null without any.
+fn of_cpp_library(name: &CStr) -> *const () {
+    let found = CPP_LIBRARIES.into_iter().map(|library| resolve::in_object(library, name));
+    found.into_iter().find(|function| !function.is_null()).unwrap_or(core::ptr::null())
 }
 
 /// The operators of a kind: each jumps to its target, so that one which is built on `malloc` costs a jump more. `$recording`

@@ -147,21 +147,20 @@ fn note_missing(blocks: u64) {
     }
 }
 
-/// Before the function below frees `block`, which may be in the index; false where that function must not see it.
-pub(crate) fn freeing_in<L: Layer>(block: *mut c_void, sp: u64, bp: u64) -> bool {
-    let removed = if counts::look() { release_timed::<L>(block, sp, bp) } else { release::<L>(block, sp, bp) };
-    // Else not followed, allocated before recording began, or missing from the index.
-    removed.is_some() || !next::is_early(block)
+/// Before the function below frees `block`, which may be in the index.
+pub(crate) fn freeing_in<L: Layer>(block: *mut c_void, sp: u64, bp: u64) {
+    if counts::look() {
+        release_timed::<L>(block, sp, bp);
+    } else {
+        release::<L>(block, sp, bp);
+    }
 }
 
 /// Takes a block out of the index, if it is there, and spares the next one at its place the look for it.
 #[inline(always)]
 fn release<L: Layer>(block: *mut c_void, sp: u64, bp: u64) -> Option<Removed> {
     let removed = leave::<L>(block, sp, bp);
-    // Early blocks are never in the index, and always looked for.
-    if removed.is_some() || !next::is_early(block) {
-        L::blocks().sweep(block as u64);
-    }
+    L::blocks().sweep(block as u64);
     removed
 }
 
@@ -268,9 +267,8 @@ impl<L: Layer> Reallocation<L> {
 
 pub(super) unsafe extern "C" fn realloc(block: *mut c_void, bytes: usize, sp: u64, bp: u64) -> *mut c_void {
     let reallocation = Reallocation::<Outer>::begin(block);
-    let below = if next::is_early(block) { next::realloc_early } else { next::REALLOC.get() };
     // SAFETY: the caller's own request.
-    let new = unsafe { below(block, bytes) };
+    let new = unsafe { (next::REALLOC.get())(block, bytes) };
     reallocation.end(new, bytes, sp, bp);
     new
 }
@@ -292,24 +290,21 @@ pub(super) unsafe extern "C" fn reallocarray(
 }
 
 pub(super) unsafe extern "C" fn free(block: *mut c_void, sp: u64, bp: u64) {
-    if freeing_in::<Outer>(block, sp, bp) {
-        // SAFETY: the caller's own request.
-        unsafe { (next::FREE.get())(block) }
-    }
+    freeing_in::<Outer>(block, sp, bp);
+    // SAFETY: the caller's own request.
+    unsafe { (next::FREE.get())(block) }
 }
 
 pub(super) unsafe extern "C" fn free_sized(block: *mut c_void, bytes: usize, sp: u64, bp: u64) {
-    if freeing_in::<Outer>(block, sp, bp) {
-        // SAFETY: the caller's own request.
-        unsafe { (next::FREE_SIZED.get())(block, bytes) }
-    }
+    freeing_in::<Outer>(block, sp, bp);
+    // SAFETY: the caller's own request.
+    unsafe { (next::FREE_SIZED.get())(block, bytes) }
 }
 
 pub(super) unsafe extern "C" fn free_aligned_sized(block: *mut c_void, align: usize, bytes: usize, sp: u64, bp: u64) {
-    if freeing_in::<Outer>(block, sp, bp) {
-        // SAFETY: the caller's own request.
-        unsafe { (next::FREE_ALIGNED_SIZED.get())(block, align, bytes) }
-    }
+    freeing_in::<Outer>(block, sp, bp);
+    // SAFETY: the caller's own request.
+    unsafe { (next::FREE_ALIGNED_SIZED.get())(block, align, bytes) }
 }
 
 /// A hooked function has made a block (null: none) of its allocator.

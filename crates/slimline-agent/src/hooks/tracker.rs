@@ -96,6 +96,13 @@ pub(crate) fn end_thread(thread: &Thread) {
     give_back(tracker);
 }
 
+/// Has the thread confirm anew what it may read of its stack, before it reads it again. The caller is inside the agent.
+pub(crate) fn distrust_stack(inside: &mut Inside<'_>) {
+    if let Some(tracker) = existing(inside) {
+        tracker.generation = 0;
+    }
+}
+
 /// Adds what the calling thread counted since the last time to the process's counts, and tells what waits to be told.
 pub(crate) fn flush() {
     let Some(thread) = thread::current() else { return };

@@ -2,9 +2,11 @@
 
 mod modules;
 mod rule;
+mod stack;
 mod window;
 
 pub(crate) use modules::each_object;
+pub(crate) use stack::{CopiedStack, Stack};
 pub(crate) use window::Window;
 
 pub(crate) use rule::Code;
@@ -48,14 +50,14 @@ pub(crate) fn known_code_at(address: u64) -> Option<Code> {
 
 /// Return addresses of the calling thread from the stopped instruction `ip` outwards, innermost first, and whether the
 /// stack was cut ([`WHOLE`], [`DEEPER`], [`FAILED`], [`GUESSED`]). For signal handlers: `sp` and `bp` are the
-/// interrupted registers, at any instruction, prologues and linkage tables included. `window` is the thread's, or new.
-pub(crate) fn walk(ip: u64, sp: u64, bp: u64, window: &mut Window, frames: &mut [u64]) -> (usize, u8) {
-    window.enter(sp);
+/// interrupted registers, at any instruction, prologues and linkage tables included.
+pub(crate) fn walk(ip: u64, sp: u64, bp: u64, stack: &mut impl Stack, frames: &mut [u64]) -> (usize, u8) {
+    stack.enter(sp);
     let mut frame = Frame { ip, sp, bp, slot: 0, exact: true };
     let mut guessed = false;
     let mut count = 0;
     let end = loop {
-        match frame.step(window, false) {
+        match frame.step(stack, false) {
             Err(end) => break end.code(),
             Ok(_) if count == frames.len() => break DEEPER,
             Ok(step) => {
@@ -133,36 +135,36 @@ impl Frame {
 
     /// The caller's frame. With `may_lock` the list of modules may be renewed: never from a signal handler.
     #[inline]
-    pub(crate) fn step(&self, window: &mut Window, may_lock: bool) -> Result<Step, End> {
+    pub(crate) fn step(&self, stack: &mut impl Stack, may_lock: bool) -> Result<Step, End> {
         match rule::find(self.instruction(), may_lock).map(Code::rule) {
-            Some(Rule::Frame { cfa, rbp }) => self.step_by_rule(cfa, rbp, window).ok_or(End::Lost)?,
+            Some(Rule::Frame { cfa, rbp }) => self.step_by_rule(cfa, rbp, stack).ok_or(End::Lost)?,
             Some(Rule::Outermost) => Err(End::Outermost),
-            Some(Rule::SignalFrame) => self.step_over_signal(window).ok_or(End::Lost),
-            None => self.step_by_frame_pointer(window, may_lock).ok_or(End::Lost),
+            Some(Rule::SignalFrame) => self.step_over_signal(stack).ok_or(End::Lost),
+            None => self.step_by_frame_pointer(stack, may_lock).ok_or(End::Lost),
         }
     }
 
     #[inline]
-    fn step_by_rule(&self, cfa: Cfa, rbp: CallerRbp, window: &mut Window) -> Option<Result<Step, End>> {
+    fn step_by_rule(&self, cfa: Cfa, rbp: CallerRbp, stack: &mut impl Stack) -> Option<Result<Step, End>> {
         let at = |base: u64, offset: i32| base.wrapping_add_signed(offset.into());
         let (cfa, sp_slot) = match cfa {
             Cfa::Rsp(offset) => (at(self.sp, offset), 0),
             Cfa::Rbp(offset) => (at(self.bp, offset), 0),
-            Cfa::AtRsp(offset) => (window.read(at(self.sp, offset))?, at(self.sp, offset)),
-            Cfa::AtRbp(offset) => (window.read(at(self.bp, offset))?, at(self.bp, offset)),
+            Cfa::AtRsp(offset) => (stack.read(at(self.sp, offset))?, at(self.sp, offset)),
+            Cfa::AtRbp(offset) => (stack.read(at(self.bp, offset))?, at(self.bp, offset)),
         };
         // Stacks grow downwards: a caller's frame is further up, or the walk would not end.
         if cfa <= self.sp {
             return None;
         }
         let slot = cfa - 8;
-        let ip = window.read(slot)?;
+        let ip = stack.read(slot)?;
         let bp_slot = match rbp {
             CallerRbp::Kept => 0,
             CallerRbp::AtCfa(offset) => at(cfa, offset),
             CallerRbp::AtRbp(offset) => at(self.bp, offset),
         };
-        let bp = if bp_slot == 0 { self.bp } else { window.read(bp_slot)? };
+        let bp = if bp_slot == 0 { self.bp } else { stack.read(bp_slot)? };
         if ip == 0 {
             return Some(Err(End::Outermost));
         }
@@ -171,14 +173,14 @@ impl Frame {
     }
 
     #[cold]
-    fn step_over_signal(&self, window: &mut Window) -> Option<Step> {
-        let [ip, sp, bp] = [SIGNAL_RIP, SIGNAL_RSP, SIGNAL_RBP].map(|offset| window.read(self.sp + offset));
+    fn step_over_signal(&self, stack: &mut impl Stack) -> Option<Step> {
+        let [ip, sp, bp] = [SIGNAL_RIP, SIGNAL_RSP, SIGNAL_RBP].map(|offset| stack.read(self.sp + offset));
         let (ip, sp, bp) = (ip?, sp?, bp?);
         let slot = self.sp + SIGNAL_RIP;
         let caller = Frame { ip, sp, bp, slot, exact: true };
         // The handler may have run on an alternate stack.
         if sp < self.sp || sp - self.sp > 1 << 20 {
-            window.enter(sp);
+            stack.enter(sp);
         }
         Some(Step { caller, bp_slot: 0, sp_slot: 0, through_signal: true, guessed: false })
     }
@@ -187,11 +189,11 @@ impl Frame {
     /// the saved pair that it points to is believed, provided that the return address lies in code with CFI or the
     /// chain goes on.
     #[cold]
-    fn step_by_frame_pointer(&self, window: &mut Window, may_lock: bool) -> Option<Step> {
+    fn step_by_frame_pointer(&self, stack: &mut impl Stack, may_lock: bool) -> Option<Step> {
         if self.bp < self.sp {
             return None;
         }
-        let (bp, ip) = (window.read(self.bp)?, window.read(self.bp + 8)?);
+        let (bp, ip) = (stack.read(self.bp)?, stack.read(self.bp + 8)?);
         let goes_on = bp > self.bp && bp.is_multiple_of(8) && ip > 1 << 16;
         if !goes_on && modules::find(ip.wrapping_sub(1), may_lock).is_none() {
             return None;

@@ -5,7 +5,7 @@
 //! address. Handlers only read the list; an old list is leaked, for a reader may be in it (one for each `dlopen`).
 #![allow(unsafe_code)] // the dynamic linker's interfaces and the headers of loaded objects
 
-use crate::kernel;
+use crate::{kernel, resolve};
 use core::ffi::{c_int, c_void};
 use core::mem::MaybeUninit;
 use core::ptr::null_mut;
@@ -51,8 +51,8 @@ struct List {
 
 /// Finds out how this C library wants to be asked. Not async-signal-safe.
 pub(super) fn start() {
-    // SAFETY: a NUL-terminated name.
-    let function = unsafe { libc::dlsym(libc::RTLD_DEFAULT, c"_dl_find_object".as_ptr()) };
+    let found = resolve::first(c"_dl_find_object");
+    let function = found.map_or(null_mut(), |found| found.address.cast_mut().cast());
     FIND_OBJECT.store(function, Release);
     if function.is_null() {
         take_list();

@@ -1,20 +1,25 @@
-//! Which part of the stack may be read.
+//! Which part of its own stack a thread in an allocation function may read.
 //!
 //! A thread's stack has no bounds that the agent could rely on (coroutines, alternate stacks, stacks that the program
 //! made itself), and unwind tables can be wrong. So nothing is read that the kernel has not confirmed: the window
 //! begins at the page of the stack pointer and grows upwards page by page, as frames further out are reached; a few
 //! system calls for each stack, then none.
+//!
+//! A confirmed window is believed until memory is unmapped or protected ([`crate::hooks::unmapped`]), and until the
+//! thread's next sample ([`crate::hooks::distrust_stack`]): a program may change its memory by system calls that nobody
+//! sees. Copying each word by the kernel, as samples do ([`super::CopiedStack`]), would cost more than all the rest.
 #![allow(unsafe_code)] // reads the target's stack
 
+use super::Stack;
 use crate::kernel;
 
 const PAGE: u64 = 4096;
 /// Below the stack pointer a leaf function keeps data, and a function that is about to end has popped registers.
-const RED_ZONE: u64 = 128;
+pub(super) const RED_ZONE: u64 = 128;
 /// A stack pointer further down than this begins anew.
 const MAX_DESCENT: u64 = 256 << 10;
 /// A frame further away than this from those seen so far is not believed.
-const MAX_STEP: u64 = 64 << 20;
+pub(super) const MAX_STEP: u64 = 64 << 20;
 
 /// Addresses in one stack that are known to be readable.
 #[derive(Debug)]
@@ -35,27 +40,19 @@ impl Window {
         self.high = 0;
     }
 
-    /// Begins a walk at stack pointer `sp`, on the stack of the last walk or on another.
-    #[inline]
-    pub(crate) fn enter(&mut self, sp: u64) {
-        if sp.wrapping_sub(RED_ZONE) < self.low || sp >= self.high {
-            self.open(sp);
-        }
-    }
-
     #[cold]
     fn open(&mut self, sp: u64) {
         let page = |address: u64| address & !(PAGE - 1);
         let lowest = page(sp.wrapping_sub(RED_ZONE));
         // The same stack, further down: what is known further up stays true.
         let is_below = sp < self.high && self.low - lowest.min(self.low) <= MAX_DESCENT;
-        if is_below && (lowest..self.low).step_by(PAGE as usize).all(kernel::readable) {
+        if is_below && (lowest..self.low).step_by(PAGE as usize).all(kernel::can_load) {
             self.low = lowest;
             return;
         }
         self.high = 0;
         // The page below the stack pointer's is needed for the red zone only, and may be a guard.
-        self.low = if lowest != page(sp) && kernel::readable(lowest) { lowest } else { page(sp) };
+        self.low = if lowest != page(sp) && kernel::can_load(lowest) { lowest } else { page(sp) };
         self.high = self.low;
     }
 
@@ -71,28 +68,36 @@ impl Window {
         self.high
     }
 
-    /// Reads a word of the stack; None where it is none, or not aligned.
-    #[inline]
-    pub(crate) fn read(&mut self, address: u64) -> Option<u64> {
-        if !address.is_multiple_of(8) || address < self.low || address >= self.high && !self.grow(address) {
-            return None;
-        }
-        // SAFETY: aligned, within readable pages.
-        Some(unsafe { (address as *const u64).read_volatile() })
-    }
-
     #[cold]
     fn grow(&mut self, address: u64) -> bool {
         if address - self.high > MAX_STEP {
             return false;
         }
         while address >= self.high {
-            if !kernel::readable(self.high) {
+            if !kernel::can_load(self.high) {
                 return false;
             }
             self.high += PAGE;
         }
         true
+    }
+}
+
+impl Stack for Window {
+    #[inline]
+    fn enter(&mut self, sp: u64) {
+        if sp.wrapping_sub(RED_ZONE) < self.low || sp >= self.high {
+            self.open(sp);
+        }
+    }
+
+    #[inline]
+    fn read(&mut self, address: u64) -> Option<u64> {
+        if !address.is_multiple_of(8) || address < self.low || address >= self.high && !self.grow(address) {
+            return None;
+        }
+        // SAFETY: aligned, within pages that were confirmed, and that nothing is known to have changed.
+        Some(unsafe { (address as *const u64).read_volatile() })
     }
 }
 

@@ -1,0 +1,377 @@
+//! Looks functions up by name in the loaded objects, where `dlsym` could not be called.
+//!
+//! `dlsym` takes the dynamic linker's lock and may allocate. The functions that need a look-up are called by constructors
+//! that run before ours, by allocators that hold their own lock, in signal handlers and in forked children, where either
+//! would wait for ever. So the tables are read here, which takes no lock, allocates nothing and changes nothing: those
+//! that the dynamic linker itself reads whenever it binds a symbol.
+//!
+//! Looked through are the objects that were loaded when the first look-up was made, in the order in which the linker
+//! looks through them. Objects that are loaded later may be unloaded at any time; of these only a named one is looked for
+//! ([`in_object`]), whose code is in use.
+#![allow(unsafe_code)] // reads the dynamic linker's tables
+
+use core::ffi::{CStr, c_char};
+use core::ptr::null;
+use core::sync::atomic::AtomicPtr;
+use core::sync::atomic::Ordering::Relaxed;
+
+use crate::memory::{Plain, Target};
+
+/// `struct link_map` of `<link.h>`: an object in the linker's list.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+struct LinkMap {
+    /// Load bias.
+    bias: u64,
+    name: *const c_char,
+    dynamic: *const Dynamic,
+    next: *const LinkMap,
+    previous: *const LinkMap,
+}
+
+/// `Elf64_Dyn`.
+#[derive(Debug)]
+#[repr(C)]
+struct Dynamic {
+    tag: i64,
+    value: u64,
+}
+
+/// `struct r_debug` of `<link.h>`, as far as it is needed.
+#[repr(C)]
+struct Debug {
+    version: i32,
+    objects: *const LinkMap,
+}
+
+unsafe extern "C" {
+    #[link_name = "_r_debug"]
+    static DEBUG: Debug;
+    /// Our own dynamic section.
+    #[link_name = "_DYNAMIC"]
+    static OWN_DYNAMIC: [Dynamic; 1];
+}
+
+/// The last object that is looked through; null before the first look-up.
+static LAST: AtomicPtr<LinkMap> = AtomicPtr::new(core::ptr::null_mut());
+
+/// The objects that were loaded when the process started, in the linker's order.
+fn objects() -> impl Iterator<Item = &'static LinkMap> {
+    // SAFETY: the linker's own, filled in before any code runs but its own. Objects up to the last are never unloaded.
+    let each = |at: *const LinkMap| core::iter::successors(unsafe { at.as_ref() }, |map| unsafe { map.next.as_ref() });
+    // SAFETY: as above.
+    let first = unsafe { DEBUG.objects };
+    if LAST.load(Relaxed).is_null()
+        && let Some(last) = each(first).last()
+    {
+        // Of two threads that come here first either knows a true answer.
+        LAST.store(core::ptr::from_ref(last).cast_mut(), Relaxed);
+    }
+    let last = LAST.load(Relaxed).cast_const();
+    let mut is_over = false;
+    each(first).take_while(move |map| !core::mem::replace(&mut is_over, core::ptr::eq(*map, last)))
+}
+
+/// A function that was found.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Found {
+    pub(crate) address: *const (),
+    pub(crate) object: Object,
+}
+
+/// The object that defines it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Object(&'static LinkMap);
+
+impl PartialEq for Object {
+    fn eq(&self, other: &Self) -> bool {
+        core::ptr::eq(self.0, other.0)
+    }
+}
+
+impl Object {
+    /// Whether it is the object that this code is in.
+    pub(crate) fn is_ours(self) -> bool {
+        self.0.dynamic == own_dynamic()
+    }
+
+    /// The last part of its path; empty for the program.
+    pub(crate) fn file_name(self) -> &'static [u8] {
+        // SAFETY: the linker's string, which lives as long as the object.
+        let path = unsafe { self.0.name.as_ref().map_or(&[][..], |name| CStr::from_ptr(name).to_bytes()) };
+        path.rsplit(|&byte| byte == b'/').next().unwrap_or(path)
+    }
+}
+
+fn own_dynamic() -> *const Dynamic {
+    (&raw const OWN_DYNAMIC).cast()
+}
+
+/// The function that a call of `name` would reach without us.
+pub(crate) fn next(name: &CStr) -> Option<Found> {
+    find(objects().skip_while(|map| map.dynamic != own_dynamic()).skip(1), name)
+}
+
+/// The function that a call of `name` reaches.
+pub(crate) fn first(name: &CStr) -> Option<Found> {
+    find(objects(), name)
+}
+
+fn find(mut objects: impl Iterator<Item = &'static LinkMap>, name: &CStr) -> Option<Found> {
+    objects.find_map(|map| {
+        let address = Tables::of(map)?.function(name.to_bytes())?;
+        Some(Found { address, object: Object(map) })
+    })
+}
+
+/// The same function of an object with this file name, whenever it was loaded; null where there is none. The object must
+/// be in use.
+pub(crate) fn in_object(file_name: &[u8], name: &CStr) -> *const () {
+    /// More than any program loads: a list that is being changed may lead anywhere.
+    const MOST_OBJECTS: usize = 1 << 16;
+    let target = Target::of_this_thread();
+    // SAFETY: as in `objects`.
+    let mut at = unsafe { DEBUG.objects };
+    for _ in 0..MOST_OBJECTS {
+        // Other threads may be loading and unloading: nothing of the list is read but by copies.
+        let Some([bias, path, dynamic, next]) = target.read::<[u64; 4]>(at.addr() as u64) else { break };
+        if ends_with_file_name(target, path, file_name) {
+            let dynamic = core::ptr::with_exposed_provenance(dynamic as usize);
+            let map = LinkMap { bias, name: null(), dynamic, next: null(), previous: null() };
+            return Tables::of(&map).and_then(|tables| tables.function(name.to_bytes())).unwrap_or(null());
+        }
+        at = core::ptr::with_exposed_provenance(next as usize);
+    }
+    null()
+}
+
+/// Whether the path at `address` ends with a file of that name, or of one that begins so: `libstdc++.so.6.0.30`.
+fn ends_with_file_name(target: Target, mut address: u64, file_name: &[u8]) -> bool {
+    let mut component = [0; 64];
+    let mut length = 0;
+    // In small pieces: the end of a string may be the end of what can be read.
+    while let Some(word) = target.read::<[u8; 1]>(address) {
+        match word[0] {
+            0 => return component[..length.min(component.len())].starts_with(file_name),
+            b'/' => length = 0,
+            byte => {
+                if let Some(place) = component.get_mut(length) {
+                    *place = byte;
+                }
+                length += 1;
+            }
+        }
+        address += 1;
+    }
+    false
+}
+
+#[allow(unsafe_code)]
+// SAFETY: an integer.
+unsafe impl Plain for u8 {
+    const ZERO: Self = 0;
+}
+
+/// An object's symbols and the index into them.
+struct Tables {
+    bias: u64,
+    symbols: *const libc::Elf64_Sym,
+    names: *const c_char,
+    /// `DT_GNU_HASH`, else `DT_HASH`.
+    gnu_hash: *const u32,
+    hash: *const u32,
+    /// `DT_VERSYM`; null without versions.
+    versions: *const u16,
+}
+
+impl Tables {
+    /// None for an object without symbols.
+    fn of(map: &LinkMap) -> Option<Self> {
+        const SYMBOLS: i64 = 6;
+        const NAMES: i64 = 5;
+        const HASH: i64 = 4;
+        const GNU_HASH: i64 = 0x6fff_fef5;
+        const VERSIONS: i64 = 0x6fff_fff0;
+        let (mut symbols, mut names, mut hash, mut gnu_hash, mut versions) = (0, 0, 0, 0, 0);
+        let mut entry = map.dynamic;
+        // SAFETY: a dynamic section ends with an entry of tag 0; it is mapped as long as the object is.
+        while let Some(&Dynamic { tag, value }) = unsafe { entry.as_ref() }.filter(|entry| entry.tag != 0) {
+            match tag {
+                SYMBOLS => symbols = value,
+                NAMES => names = value,
+                HASH => hash = value,
+                GNU_HASH => gnu_hash = value,
+                VERSIONS => versions = value,
+                _ => {}
+            }
+            // SAFETY: it was not the last.
+            entry = unsafe { entry.add(1) };
+        }
+        // The linker adds the bias to the entries, except where it can't write to them: the kernel's own object.
+        let place = |value: u64| match value {
+            0 => 0,
+            value if value < map.bias => value + map.bias,
+            value => value,
+        } as usize;
+        (symbols != 0 && names != 0 && (hash != 0 || gnu_hash != 0)).then(|| Self {
+            bias: map.bias,
+            symbols: core::ptr::with_exposed_provenance(place(symbols)),
+            names: core::ptr::with_exposed_provenance(place(names)),
+            gnu_hash: core::ptr::with_exposed_provenance(place(gnu_hash)),
+            hash: core::ptr::with_exposed_provenance(place(hash)),
+            versions: core::ptr::with_exposed_provenance(place(versions)),
+        })
+    }
+
+    /// Address of the function with that name, as the object defines it for others.
+    fn function(&self, name: &[u8]) -> Option<*const ()> {
+        let number = if self.gnu_hash.is_null() { self.by_hash(name) } else { self.by_gnu_hash(name) }?;
+        // SAFETY: a number that the index has.
+        let symbol = unsafe { self.symbols.add(number as usize).read() };
+        let address = core::ptr::with_exposed_provenance::<()>(self.bias.wrapping_add(symbol.st_value) as usize);
+        if symbol.st_info & 0xf != STT_GNU_IFUNC {
+            return Some(address);
+        }
+        // SAFETY: what a symbol of this kind leads to is a function that chooses one; it takes nothing on this architecture.
+        let choose = unsafe { core::mem::transmute::<*const (), unsafe extern "C" fn() -> *const ()>(address) };
+        // SAFETY: as above.
+        Some(unsafe { choose() })
+    }
+
+    /// Whether that symbol is a definition of `name` that others may use, of the default version.
+    fn is(&self, number: u32, name: &[u8]) -> bool {
+        const HIDDEN_VERSION: u16 = 0x8000;
+        const STT_TLS: u8 = 6;
+        // SAFETY: a number that the index has; names are NUL-terminated.
+        unsafe {
+            let symbol = &*self.symbols.add(number as usize);
+            let is_hidden = !self.versions.is_null() && self.versions.add(number as usize).read() & HIDDEN_VERSION != 0;
+            symbol.st_shndx != 0
+                && symbol.st_info & 0xf != STT_TLS
+                && symbol.st_info >> 4 != STB_LOCAL
+                && !is_hidden
+                && CStr::from_ptr(self.names.add(symbol.st_name as usize)).to_bytes() == name
+        }
+    }
+
+    /// By the table of GNU's linkers: a Bloom filter, then chains of hashes that end with an odd one.
+    fn by_gnu_hash(&self, name: &[u8]) -> Option<u32> {
+        let hash = name.iter().fold(5381_u32, |hash, &byte| hash.wrapping_mul(33).wrapping_add(byte.into()));
+        // SAFETY: the table's head says how long its parts are.
+        unsafe {
+            let [buckets, first, words, shift] = *self.gnu_hash.cast::<[u32; 4]>();
+            let filter = self.gnu_hash.add(4).cast::<u64>();
+            let bucket_heads = filter.add(words as usize).cast::<u32>();
+            let hashes = bucket_heads.add(buckets as usize);
+            let word = filter.add((hash / 64 % words.max(1)) as usize).read();
+            if buckets == 0 || word >> (hash % 64) & word >> (hash >> (shift % 32) & 63) & 1 == 0 {
+                return None;
+            }
+            let mut number = bucket_heads.add((hash % buckets) as usize).read();
+            if number < first {
+                return None;
+            }
+            loop {
+                let known = hashes.add((number - first) as usize).read();
+                if (known ^ hash) >> 1 == 0 && self.is(number, name) {
+                    return Some(number);
+                }
+                if known & 1 != 0 {
+                    return None;
+                }
+                number += 1;
+            }
+        }
+    }
+
+    /// By the table of System V: buckets and chains of symbols.
+    fn by_hash(&self, name: &[u8]) -> Option<u32> {
+        let hash = name.iter().fold(0_u32, |hash, &byte| {
+            let hash = (hash << 4).wrapping_add(byte.into());
+            let top = hash & 0xf000_0000;
+            (hash ^ top >> 24) & !top
+        });
+        // SAFETY: the table's head says how long its parts are.
+        unsafe {
+            let [buckets, _] = *self.hash.cast::<[u32; 2]>();
+            let heads = self.hash.add(2);
+            let next = heads.add(buckets as usize);
+            let mut number = heads.add((hash % buckets.max(1)) as usize).read();
+            while number != 0 {
+                if self.is(number, name) {
+                    return Some(number);
+                }
+                number = next.add(number as usize).read();
+            }
+        }
+        None
+    }
+}
+
+const STT_GNU_IFUNC: u8 = 10;
+const STB_LOCAL: u8 = 0;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::ffi::CString;
+
+    fn by_linker(handle: *mut libc::c_void, name: &CStr) -> *const () {
+        // SAFETY: a NUL-terminated name.
+        unsafe { libc::dlsym(handle, name.as_ptr()) }.cast_const().cast()
+    }
+
+    #[test]
+    fn finds_what_the_linker_finds() {
+        let names = [
+            c"malloc",
+            c"free",
+            c"calloc",
+            c"sbrk",
+            c"brk",
+            c"mmap",
+            c"sigaction",
+            c"memcpy",
+            c"strlen",
+            c"pthread_create",
+            c"dl_iterate_phdr",
+            c"_dl_find_object",
+            c"epoll_pwait",
+            c"prctl",
+            c"environ",
+            c"free_sized",
+            c"no_such_function",
+            c"pow",
+            c"time",
+            c"gettimeofday",
+            c"_Unwind_Backtrace",
+        ];
+        for name in names {
+            let address = |found: Option<Found>| found.map_or(null(), |found| found.address);
+            assert_eq!(address(first(name)), by_linker(libc::RTLD_DEFAULT, name), "{name:?}");
+            assert_eq!(address(next(name)), by_linker(libc::RTLD_NEXT, name), "{name:?}");
+        }
+    }
+
+    #[test]
+    fn both_indexes_of_an_object_agree() {
+        let mut compared = 0;
+        for tables in objects().filter_map(Tables::of).filter(|t| !t.hash.is_null() && !t.gnu_hash.is_null()) {
+            for name in ["malloc", "__vdso_gettimeofday", "clock_gettime", "__tls_get_addr", "nothing"] {
+                assert_eq!(tables.by_hash(name.as_bytes()), tables.by_gnu_hash(name.as_bytes()), "{name}");
+                compared += 1;
+            }
+        }
+        assert!(compared > 0, "no object has both");
+    }
+
+    #[test]
+    fn a_named_object_is_found_by_the_begin_of_its_file_name() {
+        let name = CString::new("malloc").unwrap();
+        let found = first(&name).unwrap();
+        assert!(found.object.file_name() == b"libc.so.6" && !found.object.is_ours());
+        assert_eq!(in_object(b"libc.so", &name), found.address);
+        assert!(in_object(b"libc.so.7", &name).is_null());
+        assert!(in_object(b"libc.so", c"no_such_function").is_null());
+    }
+}
