@@ -8,6 +8,9 @@ use crate::setup;
 
 const LIST: &str = include_str!("packages.toml");
 
+/// Shell functions that scripts of [`LIST`] make inputs with.
+const INPUTS: &str = include_str!("inputs.sh");
+
 /// What became of the drawn packages.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -60,10 +63,25 @@ impl Drawn {
         toml::from_str(LIST).context("packages.toml")
     }
 
-    /// Whether a package is run, or why not; `None` if it is in neither list.
-    pub(super) fn fate_of(&self, name: &str) -> Option<&str> {
-        let run = self.package.iter().find(|package| package.name == name).map(|_| "run");
-        run.or_else(|| self.passed_over.iter().find(|passed| passed.name == name).map(|passed| passed.reason.as_str()))
+    /// How a package is run, or why not; `None` if it is in neither list.
+    pub(super) fn fate_of(&self, name: &str) -> Option<String> {
+        let run = self.package.iter().find(|package| package.name == name);
+        let passed_over = || self.passed_over.iter().find(|passed| passed.name == name);
+        run.map(Package::summary).or_else(|| passed_over().map(|passed| passed.reason.clone()))
+    }
+}
+
+impl Package {
+    fn summary(&self) -> String {
+        format!("run: version {}, {:.1} CPU seconds{}", self.version, self.cpu_seconds, self.started())
+    }
+
+    fn started(&self) -> &'static str {
+        match self.starts {
+            Some(Starts::Threads) => ", threads",
+            Some(Starts::Children) => ", children",
+            None => "",
+        }
     }
 }
 
@@ -81,7 +99,8 @@ pub(super) fn cases(in_ci: bool, only: &[String]) -> Result<Vec<Case>> {
 }
 
 fn case(package: Package) -> Case {
-    Case { name: package.name, prepare: package.prepare, command: package.command, is_isolated: true }
+    let prepare = format!("{INPUTS}\n{}", package.prepare);
+    Case { name: package.name, prepare, command: package.command, is_isolated: true }
 }
 
 #[cfg(test)]
@@ -98,7 +117,7 @@ mod tests {
         names.dedup();
         assert_eq!(names.len(), count);
         assert!(drawn.passed_over.iter().all(|passed| passed.reason.len() > 10));
-        assert_eq!(drawn.fate_of("gawk"), Some("run"));
+        assert!(drawn.fate_of("gawk").unwrap().starts_with("run: version "));
         assert_eq!(drawn.fate_of("no such package"), None);
     }
 
