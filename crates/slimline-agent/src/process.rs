@@ -10,7 +10,7 @@ use core::sync::atomic::{AtomicBool, AtomicU32};
 use slimline_trace::wire::{CONFIG_FILE, MAGIC, ProcessState, RUN_DIRECTORY_VARIABLE, RunConfig, VERSION};
 
 use crate::text::Path;
-use crate::{clock, confine, entries, handler, hooks, kernel, maps, next, recorder, signals, thread, trigger};
+use crate::{clock, confine, entries, handler, hooks, kernel, maps, memory, next, recorder, signals, thread, trigger};
 
 struct Run {
     config: RunConfig,
@@ -91,6 +91,12 @@ fn record() -> bool {
     let Ok(header) = recorder::create(directory) else { return false };
     PROCESS.store(kernel::process_id(), Relaxed);
     header.state.store(ProcessState::Running as u32, Release);
+    if !memory::can_copy() {
+        recorder::fail(format_args!(
+            "the kernel copies no memory for it (process_vm_readv), as in some sandboxes; sample it from outside (--out-of-process)"
+        ));
+        return true;
+    }
     if let Some(thread) = thread::current()
         && let Some(_inside) = thread.enter()
     {
@@ -130,6 +136,7 @@ unsafe extern "C" fn in_forked_child() {
     // SAFETY: the child of a fork has one thread; `fork` was called by the target.
     unsafe { hooks::in_forked_child(is_followed) };
     signals::reset_lock();
+    handler::forget_samples();
     thread::forget();
     maps::forget();
     entries::forget();

@@ -5,7 +5,7 @@ use core::sync::atomic::AtomicBool;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use super::{KernelAction, mask, our_action, ours, shadow};
-use crate::{kernel, process};
+use crate::{handler, kernel, process};
 
 /// Of ours and the shadow.
 struct Actions {
@@ -56,6 +56,11 @@ pub(super) fn kernel_action(signal: i32, new: Option<&KernelAction>) -> Result<K
         kernel::call(libc::SYS_rt_sigaction, [signal as usize, new as usize, &raw mut old as usize, 8, 0, 0])
     };
     kernel::check(result).map(|_| old)
+}
+
+/// Whether the kernel calls our handler for `signal`.
+pub(super) fn is_ours(signal: i32) -> bool {
+    kernel_action(signal, None).is_ok_and(|action| action.handler == handler::entry())
 }
 
 /// Puts our handler in the place of what is there, which becomes the target's action.

@@ -71,6 +71,8 @@ const REAL_TIME: core::ops::RangeInclusive<i32> = 34..=64;
 /// Takes `signal` for the triggers; false where that is impossible. Again in a forked child, where it is so already.
 pub(crate) fn claim(signal: i32) -> bool {
     if ours() != 0 {
+        // In a forked child a handler of forks that ran before ours may have gone to the kernel.
+        [ours(), shadow()].into_iter().filter(|&taken| !action::is_ours(taken)).for_each(action::take_over);
         return ours() == signal;
     }
     let free = REAL_TIME.rev().find(|&candidate| candidate != signal && is_free(candidate));
