@@ -1,12 +1,13 @@
-//! The C library's `syscall`: calls by number of what we stand before by name, where the difference matters.
+//! The C library's `syscall`: calls by number of what we stand before by name, where the difference matters. And its
+//! `ioctl`, by which a program may begin to serve its own page faults.
 #![allow(unsafe_code)] // the C library's functions
 
-use core::ffi::{c_int, c_long};
+use core::ffi::{c_int, c_long, c_ulong};
 
-use crate::confine;
 use crate::descriptors::interpose::{close, close_range, dup2, dup3};
 use crate::onward::{fail, onward};
 use crate::ranges;
+use crate::{confine, memory};
 
 /// Declared with `...`: arguments are in the same places either way, and unused ones do no harm.
 #[unsafe(no_mangle)]
@@ -21,6 +22,7 @@ unsafe extern "C" fn syscall(number: c_long, a: usize, b: usize, c: usize, d: us
             _ if confine::is_confining(number, [a, b, c]) => confine::end(),
             _ => {}
         }
+        memory::before_system_call(number, b);
         let next = onward!(
             c"syscall",
             fn(c_long, usize, usize, usize, usize, usize, usize) -> c_long,
@@ -30,4 +32,13 @@ unsafe extern "C" fn syscall(number: c_long, a: usize, b: usize, c: usize, d: us
         ranges::after_system_call(number, [a, b, c, d]);
         result
     }
+}
+
+/// Declared with `...`: as above.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn ioctl(file: c_int, request: c_ulong, argument: usize) -> c_int {
+    memory::before_system_call(libc::SYS_ioctl, request as usize);
+    let next = onward!(c"ioctl", fn(c_int, c_ulong, usize) -> c_int, or fail(libc::ENOSYS));
+    // SAFETY: the caller's own call.
+    unsafe { next(file, request, argument) }
 }
