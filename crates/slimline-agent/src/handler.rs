@@ -10,6 +10,7 @@ use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use core::sync::atomic::{AtomicU32, AtomicUsize};
 
 use crate::burst::Moment;
+use crate::signals::faults;
 use crate::signals::forward::{self, Context, Jump};
 use crate::thread::{self, Thread, Work};
 use crate::trigger::{SignalInfo, Trigger};
@@ -89,6 +90,10 @@ unsafe extern "C" fn restore() {
 
 /// True where `jump` says how the target's own handler is to be entered.
 unsafe extern "C" fn decide(signal: i32, info: *mut SignalInfo, context: *mut Context, jump: *mut Jump) -> bool {
+    // SAFETY: as we got them, and all signals are blocked.
+    if unsafe { faults::on_fault(signal, info, context) } {
+        return false;
+    }
     // SAFETY: the kernel passes valid ones.
     if let Some(trigger) = Trigger::of(unsafe { &*info }) {
         on_trigger(trigger, context);

@@ -247,13 +247,28 @@ fn link_count(path: &CStr) -> Option<u64> {
     Some(found.st_nlink)
 }
 
-/// Size of a file.
-pub(crate) fn file_bytes(file: i32) -> Result<usize, i32> {
+/// What the kernel says of an open file.
+fn status(file: i32) -> Result<libc::stat, i32> {
     // SAFETY: a structure of integers; zeros are one.
     let mut found: libc::stat = unsafe { core::mem::zeroed() };
     // SAFETY: the kernel fills the structure.
     check(unsafe { call(libc::SYS_fstat, [file as usize, &raw mut found as usize, 0, 0, 0, 0]) })?;
-    Ok(found.st_size as usize)
+    Ok(found)
+}
+
+/// Size of a file.
+pub(crate) fn file_bytes(file: i32) -> Result<usize, i32> {
+    status(file).map(|found| found.st_size as usize)
+}
+
+/// Whether an open file is a regular one or `/dev/zero`; true also where the descriptor is none.
+pub(crate) fn is_regular_or_zeros(file: i32) -> bool {
+    let zeros = libc::makedev(1, 5);
+    status(file).map_or(true, |found| match found.st_mode & libc::S_IFMT {
+        libc::S_IFREG => true,
+        libc::S_IFCHR => found.st_rdev == zeros,
+        _ => false,
+    })
 }
 
 /// A file's content, to be read only.

@@ -1,13 +1,14 @@
-//! The target's memory, copied by the kernel. No read of it faults, whatever its other threads do meanwhile.
+//! The target's memory. Every read of it can fail, and none harms it, whatever its other threads do meanwhile.
 //!
-//! The kernel copies (`process_vm_readv`) and says where it can't, instead of raising a signal: pages that are gone,
-//! protected or execute-only, files that were truncated, memory of devices, secret memory. No list of mappings is trusted.
+//! Samples load it where faults come to us ([`Loads`]). Elsewhere the kernel copies (`process_vm_readv`) and says where it
+//! can't, instead of raising a signal: pages that are gone, protected or execute-only, files that were truncated, memory of
+//! devices, secret memory. No list of mappings is trusted.
 //!
-//! Copying from a page that is not resident makes the kernel fetch it. Where the program itself serves such pages
+//! What a load may wait for or change is never loaded: from the first mapping of a device on the kernel copies, which
+//! refuses those. Copying from a page that is not resident makes the kernel fetch it. Where the program itself serves such pages
 //! (`userfaultfd`), the thread that does so may be waiting for a lock that this thread holds. So from the first use of
 //! `userfaultfd` on the kernel is asked first whether the page is resident (`mincore`).
 //!
-//! A burst works on copies of what it read first: [`Copies`].
 
 use core::sync::atomic::AtomicBool;
 use core::sync::atomic::Ordering::Relaxed;
@@ -15,11 +16,21 @@ use core::sync::atomic::Ordering::Relaxed;
 use slimline_emulate::Memory;
 
 use crate::kernel;
+use crate::signals::faults::Loads;
 
 const PAGE_BYTES: u64 = 4096;
 
 /// Whether the program may serve its own page faults.
 static SERVES_FAULTS: AtomicBool = AtomicBool::new(false);
+/// Whether the program may have mapped what is no memory, or no file's.
+static MAPS_DEVICES: AtomicBool = AtomicBool::new(false);
+
+/// The program maps a file. Devices are neither regular files nor, but for one of zeros, memory.
+pub(crate) fn before_mapping(file: i32) {
+    if !MAPS_DEVICES.load(Relaxed) && !kernel::is_regular_or_zeros(file) {
+        MAPS_DEVICES.store(true, Relaxed);
+    }
+}
 
 /// Notes a system call by which a program begins to serve its page faults.
 #[inline]
@@ -134,9 +145,11 @@ pub(crate) struct Soon {
     pub(crate) chunks: usize,
 }
 
-/// Copies of the target's memory, for one burst: what the burst reads twice, it reads equal. Zeros are an empty one.
+/// The target's memory, for one sample. Zeros are an empty one.
 pub(crate) struct Copies {
     target: Target,
+    /// Where nothing is copied but all is loaded.
+    loads: Option<Loads>,
     burst: u32,
     /// Number of each chunk and the burst it was copied in.
     copied: [(u64, u32); CHUNKS],
@@ -162,8 +175,9 @@ fn row(number: u64, rows: usize) -> usize {
 }
 
 impl Copies {
-    /// Forgets everything: a burst of the calling thread begins. `soon` is read soon, and copied by one system call.
-    pub(crate) fn begin(&mut self, thread: u32, soon: [Soon; 2]) {
+    /// Forgets everything: a sample of the calling thread begins. `soon` is read soon, and copied by one system call.
+    pub(crate) fn begin(&mut self, thread: u32, loads: Option<Loads>, soon: [Soon; 2]) {
+        self.loads = loads.filter(|_| !SERVES_FAULTS.load(Relaxed) && !MAPS_DEVICES.load(Relaxed));
         self.target = Target { thread };
         self.burst = self.burst.wrapping_add(1);
         if self.burst == 0 {
@@ -171,7 +185,7 @@ impl Copies {
             self.groups = [Group { number: 0, burst: 0, asked: 0, resident: 0 }; GROUPS];
             self.burst = 1;
         }
-        if !SERVES_FAULTS.load(Relaxed) {
+        if self.loads.is_none() && !SERVES_FAULTS.load(Relaxed) {
             self.copy_at_once(soon);
         }
     }
@@ -247,6 +261,9 @@ impl Copies {
     /// Code from `start` up to `end`, cut at the first page that can't be read and at [`MAX_CODE_BYTES`].
     pub(crate) fn code(&mut self, start: u64, end: u64) -> &[u8] {
         let wanted = end.saturating_sub(start).min(MAX_CODE_BYTES as u64);
+        if let Some(loads) = self.loads {
+            return self.load_code(loads, start, wanted as usize);
+        }
         let mut readable_end = start + wanted;
         if SERVES_FAULTS.load(Relaxed) {
             let mut pages = start / PAGE_BYTES..readable_end.div_ceil(PAGE_BYTES);
@@ -256,6 +273,20 @@ impl Copies {
         let room = &mut self.code[..(readable_end - start) as usize];
         let copied = kernel::copy_memory(self.target.thread, start, room);
         &self.code[..copied]
+    }
+
+    fn load_code(&mut self, loads: Loads, start: u64, wanted: usize) -> &[u8] {
+        let mut length = 0;
+        while length < wanted {
+            let at = start + length as u64;
+            let in_page = (PAGE_BYTES - at % PAGE_BYTES) as usize;
+            let part = in_page.min(wanted - length);
+            if !loads.copy(at, &mut self.code[length..length + part]) {
+                break;
+            }
+            length += part;
+        }
+        &self.code[..length]
     }
 
     /// A word, as stacks hold them; None where it is not aligned or can't be read.
@@ -276,6 +307,9 @@ impl Copies {
 impl Memory for Copies {
     #[inline]
     fn read(&mut self, address: u64, into: &mut [u8]) -> bool {
+        if let Some(loads) = self.loads {
+            return loads.copy(address, into);
+        }
         let offset = address as usize % CHUNK_BYTES;
         if offset + into.len() > CHUNK_BYTES {
             return self.read_across(address, into);
@@ -329,7 +363,7 @@ mod tests {
             kernel::guard(start.add(2 * 4096));
         }
         let mut copies = copies();
-        copies.begin(kernel::thread_id(), NOTHING_SOON);
+        copies.begin(kernel::thread_id(), None, NOTHING_SOON);
         let mut two = [0; 2];
         assert!(copies.read(base + 4095, &mut two));
         assert_eq!(two, [77, 2], "across pages");
@@ -345,7 +379,7 @@ mod tests {
         unsafe {
             kernel::unmap(start, 40 * 4096);
         }
-        copies.begin(kernel::thread_id(), NOTHING_SOON);
+        copies.begin(kernel::thread_id(), None, NOTHING_SOON);
         assert!(!copies.read(base, &mut two), "asked again in the next burst");
         assert!(copies.code(base, base + 1).is_empty());
     }
@@ -361,6 +395,7 @@ mod tests {
         let mut copies = copies();
         copies.begin(
             kernel::thread_id(),
+            None,
             [Soon { address: base + 20 * 4096, chunks: 1 }, Soon { address: base, chunks: 1 }],
         );
         let mut two = [0; 2];
@@ -379,7 +414,11 @@ mod tests {
         let chunk = CHUNK_BYTES as u64;
         let mut copies = copies();
         let last = base + 2 * 4096 - chunk;
-        copies.begin(kernel::thread_id(), [Soon { address: base + 5, chunks: 2 }, Soon { address: last, chunks: 3 }]);
+        copies.begin(
+            kernel::thread_id(),
+            None,
+            [Soon { address: base + 5, chunks: 2 }, Soon { address: last, chunks: 3 }],
+        );
         let burst = copies.burst;
         let has =
             |copies: &Copies, address: u64| copies.copied[row(address / chunk, CHUNKS)] == (address / chunk, burst);
@@ -389,7 +428,7 @@ mod tests {
         assert!(copies.read(base, &mut one) && one == [1]);
         assert!(copies.read(base + 4096, &mut one) && one == [2] && !copies.read(base + 2 * 4096, &mut one));
         // More than there is room for, and rows that are met twice.
-        copies.begin(kernel::thread_id(), [Soon { address: base, chunks: 8 }; 2]);
+        copies.begin(kernel::thread_id(), None, [Soon { address: base, chunks: 8 }; 2]);
         assert!(copies.read(base, &mut one) && one == [1]);
     }
 
@@ -407,7 +446,7 @@ mod tests {
             kernel::unmap(start.add(5 * 4096), 4096);
         }
         let mut copies = copies();
-        copies.begin(kernel::thread_id(), NOTHING_SOON);
+        copies.begin(kernel::thread_id(), None, NOTHING_SOON);
         for page in 0..32 {
             let mut one = [0];
             let is_read = copies.read(base + page * 4096, &mut one);
@@ -420,7 +459,7 @@ mod tests {
         let start = map(1, 1);
         let mut copies = copies();
         let mut one = [0];
-        copies.begin(kernel::thread_id(), NOTHING_SOON);
+        copies.begin(kernel::thread_id(), None, NOTHING_SOON);
         assert!(copies.read(start as u64, &mut one) && one == [1]);
         #[allow(unsafe_code)]
         // SAFETY: our own page.
@@ -429,10 +468,10 @@ mod tests {
         }
         protect(start, libc::PROT_NONE);
         assert!(copies.read(start as u64, &mut one) && one == [1], "in the same burst");
-        copies.begin(kernel::thread_id(), NOTHING_SOON);
+        copies.begin(kernel::thread_id(), None, NOTHING_SOON);
         assert!(!copies.read(start as u64, &mut one), "protected meanwhile");
         protect(start, libc::PROT_READ);
-        copies.begin(kernel::thread_id(), NOTHING_SOON);
+        copies.begin(kernel::thread_id(), None, NOTHING_SOON);
         assert!(copies.read(start as u64, &mut one) && one == [9]);
     }
 
@@ -443,7 +482,7 @@ mod tests {
         let line = maps.lines().find(|line| line.ends_with("[vvar]")).expect("no [vvar] in the mappings");
         let start = u64::from_str_radix(line.split('-').next().unwrap(), 16).unwrap();
         let mut copies = copies();
-        copies.begin(kernel::thread_id(), NOTHING_SOON);
+        copies.begin(kernel::thread_id(), None, NOTHING_SOON);
         assert!(!copies.read(start, &mut [0; 8]));
         assert!(!Target::of_this_thread().copy(start, &mut [0; 8]));
     }

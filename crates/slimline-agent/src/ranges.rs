@@ -6,7 +6,7 @@
 use crate::hooks::{self, tracker_of};
 use crate::text::Text;
 use crate::thread::{self, Thread};
-use crate::{kernel, next, recorder};
+use crate::{kernel, memory, next, recorder};
 use core::ffi::{c_int, c_void};
 use core::fmt::Write;
 use slimline_trace::wire::{MAX_RANGE_NAME, RangeEvent, RangeKind};
@@ -144,6 +144,9 @@ pub(crate) unsafe extern "C" fn mmap(
     sp: u64,
     bp: u64,
 ) -> *mut c_void {
+    if flags & libc::MAP_ANONYMOUS == 0 {
+        memory::before_mapping(file);
+    }
     // SAFETY: the caller's own request.
     let mapped = unsafe { (next::MMAP.get())(start, bytes, protection, flags, file, offset) };
     if mapped != libc::MAP_FAILED {

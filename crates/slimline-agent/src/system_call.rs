@@ -7,6 +7,7 @@ use core::ffi::{c_int, c_long, c_ulong};
 use crate::descriptors::interpose::{close, close_range, dup2, dup3};
 use crate::onward::{fail, onward};
 use crate::ranges;
+use crate::signals::faults;
 use crate::{confine, memory};
 
 /// Declared with `...`: arguments are in the same places either way, and unused ones do no harm.
@@ -23,6 +24,11 @@ unsafe extern "C" fn syscall(number: c_long, a: usize, b: usize, c: usize, d: us
             _ => {}
         }
         memory::before_system_call(number, b);
+        match number {
+            libc::SYS_rt_sigaction => faults::leave_to_program(a as c_int),
+            libc::SYS_mmap if d as c_int & libc::MAP_ANONYMOUS == 0 => memory::before_mapping(e as c_int),
+            _ => {}
+        }
         let next = onward!(
             c"syscall",
             fn(c_long, usize, usize, usize, usize, usize, usize) -> c_long,

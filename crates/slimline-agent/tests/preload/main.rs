@@ -124,6 +124,17 @@ fn a_stack_may_be_guarded_in_its_middle() {
     }
 }
 
+/// Faults come to the agent first where the program leaves them to the kernel.
+#[test]
+fn faults_of_the_program_are_what_they_were() {
+    let target = Target::compile("faults");
+    for trigger in BOTH {
+        for way in ["none", "null", "overflow", "sent", "raised", "blocked", "file", "handled", "raw", "left"] {
+            same(&target, &[way], trigger);
+        }
+    }
+}
+
 /// Without copies of its memory a program can't be sampled from inside: it runs, and that is told.
 #[test]
 fn where_the_kernel_copies_no_memory_nothing_is_sampled() {
