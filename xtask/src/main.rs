@@ -8,13 +8,13 @@ mod compilers;
 mod coverage;
 mod foreign;
 mod fuzz;
+mod harm;
 mod hints;
 mod measure;
 mod oracle;
 mod overhead;
 mod redis;
 mod region_cost;
-mod robust;
 mod rules;
 mod selection;
 mod setup;
@@ -75,11 +75,17 @@ enum Task {
         /// Only these targets of `fuzz/fuzz_targets`.
         only: Vec<String>,
     },
-    /// Debian's programs under `slimline record`: same output, same status, each time.
-    Robust {
+    /// Compare programs under `slimline record` with themselves alone: output, status and files; a Markdown table.
+    Harm {
         /// Recorded runs of each program.
-        #[arg(long, default_value_t = 3)]
+        #[arg(long, default_value_t = 20)]
         times: u32,
+        /// Which programs.
+        #[arg(long, value_enum, default_value_t = harm::Slice::All)]
+        slice: harm::Slice,
+        /// Print what became of the first packages of the draw instead.
+        #[arg(long, value_name = "COUNT")]
+        draw: Option<usize>,
         /// Only these programs.
         only: Vec<String>,
     },
@@ -242,6 +248,7 @@ fn run(task: Task) -> Result<bool> {
         Task::Bench(Bench::Coverage { keep, only }) => coverage::run(keep.as_deref(), &only),
         Task::Fuzz { seconds, only } => fuzz::run(seconds, &only),
         Task::Soak { minutes, only } => soak::run(minutes, &only),
-        Task::Robust { times, only } => robust::run(times, &only),
+        Task::Harm { draw: Some(count), .. } => harm::print_draw(count),
+        Task::Harm { times, slice, draw: None, only } => harm::run(times, slice, &only),
     }
 }

@@ -19,7 +19,7 @@ const fn package(name: &'static str, executable: &'static str) -> Package {
     Package { name, executable: Some(executable) }
 }
 
-/// What `cargo xtask test` and `cargo xtask robust` need.
+/// What `cargo xtask test` needs.
 pub(crate) const TESTS: &[Package] = &[
     package("gcc", "gcc"),
     package("g++", "g++"),
@@ -62,6 +62,18 @@ pub(crate) const TESTS: &[Package] = &[
     Package { name: "libmimalloc-dev", executable: None },
     // The separate debug file of a system library, for the look-up by build-id.
     Package { name: "libc6-dbg", executable: None },
+];
+
+/// What the torture suite of `cargo xtask harm` needs beyond [`TESTS`].
+pub(crate) const TORTURE: &[Package] = &[
+    Package { name: "libmimalloc2.0", executable: None },
+    Package { name: "libtcmalloc-minimal4", executable: None },
+    // Builds snmalloc.
+    package("cmake", "cmake"),
+    package("nginx-light", "nginx"),
+    package("gunicorn", "gunicorn"),
+    Package { name: "postgresql-15", executable: None },
+    package("curl", "curl"),
 ];
 
 /// What the oracle needs.
@@ -139,6 +151,16 @@ pub(crate) fn install(packages: &[Package]) -> Result<()> {
         )
         .map(|package| package.name)
         .collect();
+    install_missing(&missing, debian)
+}
+
+/// The same for packages that only Debian has.
+pub(crate) fn install_debian(names: &[&str]) -> Result<()> {
+    let missing: Vec<&str> = names.iter().copied().filter(|name| !installed(name)).collect();
+    install_missing(&missing, on_path("dpkg-query"))
+}
+
+fn install_missing(missing: &[&str], debian: bool) -> Result<()> {
     if missing.is_empty() {
         return Ok(());
     }
@@ -151,7 +173,7 @@ pub(crate) fn install(packages: &[Package]) -> Result<()> {
     }
     eprintln!("installing {missing_names}");
     apt_get(&["update", "-qq"])?;
-    apt_get(&[&["install", "-qq", "-y", "--no-install-recommends"], &missing[..]].concat())
+    apt_get(&[&["install", "-qq", "-y", "--no-install-recommends"], missing].concat())
 }
 
 fn apt_get(arguments: &[&str]) -> Result<()> {

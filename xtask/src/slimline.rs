@@ -110,6 +110,14 @@ impl Slimline {
         Ok(Self { executable: target_dir()?.join("release/slimline"), sessions })
     }
 
+    /// Builds the binary in the dev profile, which the tests use.
+    pub(crate) fn build_for_tests() -> Result<Self> {
+        build_in("dev", &["--package", "slimline"])?;
+        let sessions = target_dir()?.join("sessions");
+        std::fs::create_dir_all(&sessions).with_context(|| sessions.display().to_string())?;
+        Ok(Self { executable: target_dir()?.join("debug/slimline"), sessions })
+    }
+
     /// A program that reads a trace and throws it away, as slimline itself never does.
     pub(crate) fn discarding(&self) -> Result<PathBuf> {
         build(&["--package", "slimline", "--example", "discard_trace"])?;
@@ -188,14 +196,14 @@ impl Slimline {
 
 /// `cargo build --release` of something.
 fn build(what: &[&str]) -> Result<()> {
-    let status = Command::new("cargo")
-        .args(["build", "--release"])
-        .args(what)
-        .current_dir(root())
-        .status()
-        .context("cargo build --release")?;
+    build_in("release", what)
+}
+
+fn build_in(profile: &str, what: &[&str]) -> Result<()> {
+    let words = ["build", "--profile", profile];
+    let status = Command::new("cargo").args(words).args(what).current_dir(root()).status().context("cargo build")?;
     if !status.success() {
-        bail!("cargo build --release {}: {status}", what.join(" "));
+        bail!("cargo build --profile {profile} {}: {status}", what.join(" "));
     }
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! Commands that the benches and the robustness runs measure: programs of ours and Debian's, with generated input.
+//! Commands that benches measure and `cargo xtask harm` compares: programs of ours and Debian's, with generated input.
 
 use std::fs::File;
 use std::io::{BufWriter, Write as _};
@@ -39,6 +39,15 @@ impl Workload {
         // One Python hash seed, one collation order: the output must not depend on the run.
         command.env("PYTHONHASHSEED", "0").env("LC_ALL", "C");
         command
+    }
+
+    /// The command as a line of shell script, with its standard input.
+    pub(crate) fn script(&self) -> String {
+        let quoted = |word: &str| format!("'{}'", word.replace('\'', r"'\''"));
+        let words = [self.program.display().to_string()].into_iter().chain(self.arguments.iter().cloned());
+        let line: Vec<String> = words.map(|word| quoted(&word)).collect();
+        let input = self.input.as_ref().map_or(String::new(), |path| format!(" < {}", quoted(&path.display().to_string())));
+        format!("exec {}{input}", line.join(" "))
     }
 
     /// Gives `command` the workload's standard input.

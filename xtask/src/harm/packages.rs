@@ -1,0 +1,114 @@
+//! Debian packages drawn at random (`draw`): what their programs are given to do.
+
+use anyhow::{Context as _, Result};
+use serde::Deserialize;
+
+use super::Case;
+use crate::setup;
+
+const LIST: &str = include_str!("packages.toml");
+
+/// What became of the drawn packages.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Drawn {
+    /// Those that are run, in the order of the draw.
+    package: Vec<Package>,
+    passed_over: Vec<PassedOver>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Package {
+    name: String,
+    /// Version that the command was last run with, alone and recorded.
+    version: String,
+    /// Other packages that make its input.
+    #[serde(default)]
+    needs: Vec<String>,
+    /// Shell script that makes input, not recorded.
+    #[serde(default)]
+    prepare: String,
+    /// Shell script: the package's main work.
+    command: String,
+    /// CPU seconds that it took then.
+    cpu_seconds: f64,
+    /// What the package's own programs start, beside the shell of the command.
+    #[serde(default)]
+    starts: Option<Starts>,
+    /// Whether `cargo xtask test` runs it, too: `cargo xtask setup` installs it.
+    #[serde(default)]
+    in_ci: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Starts {
+    Threads,
+    Children,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PassedOver {
+    name: String,
+    reason: String,
+}
+
+impl Drawn {
+    pub(super) fn read() -> Result<Self> {
+        toml::from_str(LIST).context("packages.toml")
+    }
+
+    /// Whether a package is run, or why not; `None` if it is in neither list.
+    pub(super) fn fate_of(&self, name: &str) -> Option<&str> {
+        let run = self.package.iter().find(|package| package.name == name).map(|_| "run");
+        run.or_else(|| self.passed_over.iter().find(|passed| passed.name == name).map(|passed| passed.reason.as_str()))
+    }
+}
+
+/// The cases, whose packages are installed then; only those of `only`, if that names any package.
+pub(super) fn cases(in_ci: bool, only: &[String]) -> Result<Vec<Case>> {
+    let wanted = |package: &Package| only.is_empty() || only.contains(&package.name);
+    let packages: Vec<Package> = Drawn::read()?
+        .package
+        .into_iter()
+        .filter(|package| wanted(package) && (!in_ci || package.in_ci))
+        .collect();
+    let names = packages.iter().flat_map(|package| package.needs.iter().chain([&package.name]));
+    setup::install_debian(&names.map(String::as_str).collect::<Vec<_>>())?;
+    Ok(packages.into_iter().map(case).collect())
+}
+
+fn case(package: Package) -> Case {
+    Case { name: package.name, prepare: package.prepare, command: package.command, is_isolated: true }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_drawn_package_has_one_fate() {
+        let drawn = Drawn::read().unwrap();
+        let run = drawn.package.iter().map(|package| &package.name);
+        let mut names: Vec<&String> = run.chain(drawn.passed_over.iter().map(|passed| &passed.name)).collect();
+        let count = names.len();
+        names.sort();
+        names.dedup();
+        assert_eq!(names.len(), count);
+        assert!(drawn.passed_over.iter().all(|passed| passed.reason.len() > 10));
+        assert_eq!(drawn.fate_of("gawk"), Some("run"));
+        assert_eq!(drawn.fate_of("no such package"), None);
+    }
+
+    #[test]
+    fn commands_do_the_work_that_is_promised() {
+        let drawn = Drawn::read().unwrap();
+        for package in &drawn.package {
+            assert!(package.cpu_seconds >= 1.0 && !package.version.is_empty(), "{}", package.name);
+        }
+        let starting = drawn.package.iter().filter(|package| package.starts.is_some()).count();
+        assert!(starting >= 30, "only {starting} start threads or children");
+    }
+}
