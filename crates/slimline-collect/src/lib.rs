@@ -74,9 +74,10 @@ pub use cut_files::{missing_pages, survive_cut_files};
 pub use doctor::{Availability, Capability, CommandDiagnosis, Diagnosis, doctor};
 pub use error::RecordError;
 pub use import::{
-    AddressFormat, AddressTraceError, ColumnMap, DrmemtraceError, DrmemtraceLosses, ImportError, ImportOptions,
-    ImportOutcome, TableAccess, TableLosses, ThreadPart, TracedAccess, TracedKind, import, is_drmemtrace,
-    read_access_table, read_addresses, read_drmemtrace,
+    AddressFormat, AddressInput, AddressTraceError, AddressesRead, ColumnMap, DrmemtraceError, DrmemtraceInput,
+    DrmemtraceLosses, ImportError, ImportOptions, ImportOutcome, Input, InputError, TableAccess, TableLosses,
+    ThreadPart, TracedAccess, TracedKind, import, is_drmemtrace, open_addresses, packing_advice, read_access_table,
+    read_addresses, read_drmemtrace,
 };
 pub use machine::describe as describe_machine;
 pub use page_homes::{NumaKernel, PageHomes};

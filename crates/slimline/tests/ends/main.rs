@@ -4,6 +4,7 @@
 mod browsing;
 mod exporting;
 mod importing;
+mod inputs;
 mod outside;
 mod parallel;
 mod reading;
