@@ -3,9 +3,11 @@
 
 use core::ffi::{c_int, c_long};
 
+use crate::children;
 use crate::confine;
 use crate::descriptors::interpose::{close, close_range, dup2, dup3};
 use crate::onward::{fail, onward};
+use crate::process;
 
 /// Declared with `...`: arguments are in the same places either way, and unused ones do no harm.
 #[unsafe(no_mangle)]
@@ -20,11 +22,16 @@ unsafe extern "C" fn syscall(number: c_long, a: usize, b: usize, c: usize, d: us
             _ if confine::is_confining(number, [a, b, c]) => confine::end(),
             _ => {}
         }
+        let forks = children::may_fork(number, a);
         let next = onward!(
             c"syscall",
             fn(c_long, usize, usize, usize, usize, usize, usize) -> c_long,
             or fail(libc::ENOSYS).into()
         );
-        next(number, a, b, c, d, e, f)
+        let result = next(number, a, b, c, d, e, f);
+        if forks && result == 0 && !children::has_parents_memory(number, a) {
+            process::in_forked_child();
+        }
+        result
     }
 }

@@ -3,6 +3,7 @@
 
 mod browsing;
 mod exporting;
+mod forks;
 mod importing;
 mod outside;
 mod parallel;
