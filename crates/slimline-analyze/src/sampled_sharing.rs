@@ -27,15 +27,15 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 use rustc_hash::{FxHashMap, FxHashSet};
-use slimline_trace::tables::Mappings;
 use slimline_attribute::resolver::PartTables;
 use slimline_attribute::tables::Tables;
 use slimline_simulate::access::{Access, AccessKind, Consumer as _, Work};
 use slimline_simulate::sharing::{LineFinder, ObservedLines, Part, SharedLine, Uses, parts};
 use slimline_trace::access::{self, AccessBatch, GroupId, SiteId, ThreadId};
+use slimline_trace::tables::Mappings;
 
-pub use self::enough::ENOUGH_LOOKS;
 use self::common::CommonMemory;
+pub use self::enough::ENOUGH_LOOKS;
 use self::enough::{Needed, User, more_looks};
 use self::overlap::{Looked, overlap};
 use crate::origins::Origins;

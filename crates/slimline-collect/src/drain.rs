@@ -113,9 +113,9 @@ impl Drain {
     /// Whether the agent of process `pid` records its thread `tid`; also where nothing is known of the process.
     pub(crate) fn has_ring_of(&self, pid: u32, tid: u32) -> bool {
         let of_process = self.running.values().filter(|recorder| recorder.pid() == Some(pid));
-        of_process.max_by_key(|recorder| recorder.started_ns()).is_none_or(|recorder| {
-            recorder.has_ended() || recorder.has_ring_of(tid)
-        })
+        of_process
+            .max_by_key(|recorder| recorder.started_ns())
+            .is_none_or(|recorder| recorder.has_ended() || recorder.has_ring_of(tid))
     }
 
     /// Processes that may run still.

@@ -87,8 +87,8 @@ pub use slimline_trace::wire::AllocatorRole;
 pub use stall_kernel::run_stall_kernel;
 pub use topology::{Topology, TopologyNode, topology};
 pub use tracing::{
-    Event, Fork, FoundCode, NoAllocator, OwnBlock, SharedRange, Process, ProcessEnd, ProcessLosses, Qemu, QemuError, TraceCollector,
-    TraceOutcome, TracePlan, TraceSink, Unseen, Windows, WindowsError, check_command, is_instrumented, site_section,
-    trace,
+    Event, Fork, FoundCode, NoAllocator, OwnBlock, Process, ProcessEnd, ProcessLosses, Qemu, QemuError, SharedRange,
+    TraceCollector, TraceOutcome, TracePlan, TraceSink, Unseen, Windows, WindowsError, check_command, is_instrumented,
+    site_section, trace,
 };
 pub use usable_hardware::NoHardware;

@@ -134,7 +134,7 @@ impl Recorder {
 
     /// The ranges that lived at a time a moment ago. Reads what the process has written by now.
     pub(crate) fn ranges_at(&mut self, time_ns: u64, now_ns: u64) -> Vec<Living> {
-        self.drain(now_ns, true);
+        self.drain(now_ns, false);
         self.ranges.alive_at(time_ns)
     }
 

@@ -21,8 +21,8 @@ use crate::clock::monotonic_ns;
 use crate::drain::{Drain, is_alive};
 use crate::loaded_agent::{LoadedAgent, Presence, environment_address};
 use crate::perf_rings::{RingOptions, Rings};
-use crate::running_program::{Program, Running, Verdict, Verdicts};
 use crate::proc_text;
+use crate::running_program::{Program, Running, Verdict, Verdicts};
 use crate::source::Source;
 use crate::writer_thread::WriterThread;
 
@@ -127,7 +127,8 @@ impl Tree {
             let Some((program, _)) = self.with_agent.get(&pid).filter(|_| *looks == LOOKS_FOR_RING) else { continue };
             let program = *program;
             if let Err(refused) = self.sample_thread_from_outside((pid, tid), program) {
-                let why = format!("its thread {tid} was made by a system call (clone) that slimline's library did not see");
+                let why =
+                    format!("its thread {tid} was made by a system call (clone) that slimline's library did not see");
                 self.told.insert(tid, (program, self.unrecorded.len()));
                 let name = Running::of(pid).map_or_else(String::new, |of| of.name().to_string_lossy().into_owned());
                 self.tell_unrecorded(tid, name, format!("{why}{refused}"), now_ns);

@@ -7,10 +7,10 @@ use crate::{copies, process};
 
 /// Tells of these addresses, if they are shared now or were.
 fn changed(start: usize, bytes: usize, is_shared: bool) {
-    let (has_shared, mapped) = copies::other().map_or(
-        (process::has_shared as extern "C" fn(_, _) -> _, process::mapped as extern "C" fn(_, _)),
-        |first| (first.has_shared, first.mapped),
-    );
+    let (has_shared, mapped) = copies::other()
+        .map_or((process::has_shared as extern "C" fn(_, _) -> _, process::mapped as extern "C" fn(_, _)), |first| {
+            (first.has_shared, first.mapped)
+        });
     if is_shared || has_shared(start, bytes) {
         mapped(start, bytes);
     }

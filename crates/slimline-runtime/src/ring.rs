@@ -10,8 +10,8 @@ use core::sync::atomic::{AtomicU8, AtomicU32, AtomicU64};
 use slimline_trace::stream::ring::{
     BLOCKS, BLOCKS_OFFSET, CHUNK_BYTES, CLOSED_BY_PROGRAM, FILE_BYTES, FILE_EXTENSION, GATE_BYTES, GATE_OFFSET,
     HEAD_BYTES, MAGIC, MOST_FULL, OBJECTS_BYTES, OBJECTS_OFFSET, OVERFLOW_BYTES, ObjectHead, RingHeader, RingState,
-    SEVERAL_OFFSET, SHARED, SHARED_OFFSET, SLOT_BYTES, SLOTS, SLOTS_OFFSET, SharedMapping, Slot, SlotState, ThreadBlock,
-    UNKNOWN_BYTES, VERSION, chunk_offset,
+    SEVERAL_OFFSET, SHARED, SHARED_OFFSET, SLOT_BYTES, SLOTS, SLOTS_OFFSET, SharedMapping, Slot, SlotState,
+    ThreadBlock, UNKNOWN_BYTES, VERSION, chunk_offset,
 };
 
 use crate::gate::Gate;

@@ -114,7 +114,8 @@ impl Line {
 impl Ring {
     /// Whether a mapping is known that has any of these addresses.
     pub(crate) fn has_shared_in(self, addresses: &core::ops::Range<usize>) -> bool {
-        let mut starts = self.shared_mappings().filter(|known| known.start < addresses.end && addresses.start < known.end);
+        let mut starts =
+            self.shared_mappings().filter(|known| known.start < addresses.end && addresses.start < known.end);
         starts.any(|known| {
             let first = known.start.max(addresses.start);
             self.shared_at(first).is_some_and(|last| last.object != 0)

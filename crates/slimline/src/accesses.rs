@@ -234,8 +234,15 @@ mod tests {
 
     fn record(directory: &Path, homes: Option<PageHomes>) {
         let mut recorder = Recorder::asking(RecordingWriter::create(directory, Vec::new()).unwrap(), homes);
-        let process =
-            Process { number: 0, pid: 7, parent_pid: 1, program: String::new(), started_ns: 0, is_here: true, fork: None };
+        let process = Process {
+            number: 0,
+            pid: 7,
+            parent_pid: 1,
+            program: String::new(),
+            started_ns: 0,
+            is_here: true,
+            fork: None,
+        };
         recorder.take(Event::Begin(process)).unwrap();
         recorder
             .take(Event::Object {

@@ -101,7 +101,12 @@ impl RecordedTrace {
     }
 
     /// What is told of it where a reader saw so many threads, and what of it is missing.
-    pub(crate) fn described(&self, pass: &Pass, threads: u64, (unseen, blocks): (&Unseen, UnknownBlocks)) -> AccessTrace {
+    pub(crate) fn described(
+        &self,
+        pass: &Pass,
+        threads: u64,
+        (unseen, blocks): (&Unseen, UnknownBlocks),
+    ) -> AccessTrace {
         let mut missing = self.missing_code.clone();
         let (undecoded, unordered) = pass.doubts();
         missing.extend(unordered);

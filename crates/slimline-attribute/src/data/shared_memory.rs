@@ -35,7 +35,8 @@ impl SharedMappings {
     /// Those that the tables of a process tell of.
     pub fn new(mappings: &Mappings) -> Self {
         let mut found = Self::default();
-        let is_shared = |row: usize| mappings.permissions[row].as_bytes().get(3) == Some(&b's') && mappings.inode[row] != 0;
+        let is_shared =
+            |row: usize| mappings.permissions[row].as_bytes().get(3) == Some(&b's') && mappings.inode[row] != 0;
         let shared: Vec<usize> = (0..mappings.len()).filter(|&row| is_shared(row)).collect();
         let ends = |row: usize| (mappings.start[row].0, mappings.end[row].0);
         let (Some(first), Some(last)) =

@@ -283,16 +283,15 @@ impl Rings {
         let number = self.processes;
         self.processes += 1;
         self.known.insert(name);
-        let process =
-            Process {
-                number,
-                pid,
-                parent_pid: 0,
-                program: String::new(),
-                started_ns: monotonic_ns(),
-                is_here: false,
-                fork: None,
-            };
+        let process = Process {
+            number,
+            pid,
+            parent_pid: 0,
+            program: String::new(),
+            started_ns: monotonic_ns(),
+            is_here: false,
+            fork: None,
+        };
         sink.take(Event::Begin(process))?;
         let losses = ProcessLosses::default();
         sink.take(Event::End(ProcessEnd {

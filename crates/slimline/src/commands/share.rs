@@ -78,7 +78,8 @@ pub(super) fn found(read: &Accesses, lines: &SharedLines, machine: &Machine) -> 
     let found = findings(&lines.lines(), lines.line_bytes(), &read.origins);
     let of_lines = (lines.line_bytes(), lines.only_loaded(), read.overlap);
     let report = SharingReport::new(read.trace.clone(), &machine.name, of_lines, &found, &read.origins);
-    let report = report.with_pids(|process| read.pids.iter().find(|(number, _)| *number == process).map(|(_, pid)| *pid));
+    let report =
+        report.with_pids(|process| read.pids.iter().find(|(number, _)| *number == process).map(|(_, pid)| *pid));
     SharingReport { alone_accesses: lines.before_shared(), ..report }
 }
 

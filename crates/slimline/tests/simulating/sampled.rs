@@ -118,7 +118,10 @@ fn processes_take_lines_of_shared_memory_from_each_other() {
         assert!(threads.iter().all(|thread| thread["pid"] == thread["tid"] && thread["pid"] != 0), "{how}: {row}");
         assert!(row["fix"].as_str().unwrap().starts_with("processes' elements"), "{how}: {row}");
         let text = slimline(directory.path(), &["share", "session"]);
-        assert!(text.contains("False sharing: processes use other bytes") && text.contains("process  thread"), "{text}");
+        assert!(
+            text.contains("False sharing: processes use other bytes") && text.contains("process  thread"),
+            "{text}"
+        );
         // One object of one page, however many processes have it.
         let report = json(directory.path(), &["report", "session"]);
         let groups = report["groups"].as_array().unwrap();

@@ -81,7 +81,8 @@ fn a_recorded_trace_tells_the_same() {
     let program = compiled(&scratch, PROGRAM);
     for (how, times) in [("fork", 1), ("deep", 3), ("thread", 1)] {
         let directory = scratch.path().join(how);
-        let output = slimline().args(["trace", "-o"]).arg(&directory).arg("--").arg(&program).arg(how).output().unwrap();
+        let output =
+            slimline().args(["trace", "-o"]).arg(&directory).arg("--").arg(&program).arg(how).output().unwrap();
         assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
         let output = slimline().args(["trace", "--format", "json", "--replay"]).arg(&directory).output().unwrap();
         let report = report(&output);
@@ -97,7 +98,10 @@ fn a_child_in_its_parents_memory_does_no_damage_and_is_told() {
     let report = traced(&compiled(&scratch, PROGRAM), &[], "vm");
     let missing = missing(&report);
     let is_told = missing.iter().any(|line| line.contains("1 children that share this process's memory"));
-    assert!(is_told && missing.iter().all(|line| !line.contains("damaged") && !line.contains("no records")), "{missing:?}");
+    assert!(
+        is_told && missing.iter().all(|line| !line.contains("damaged") && !line.contains("no records")),
+        "{missing:?}"
+    );
     // But for what the parent did before it saw that the child had ended: a page of records.
     let of_parent = loads(&report, "make");
     assert!((99_000..=100_000).contains(&of_parent), "{of_parent}");
@@ -109,7 +113,8 @@ fn what_was_allocated_while_paused_is_inherited() {
     let scratch = tempfile::tempdir().unwrap();
     fs::write(scratch.path().join("slimline.h"), HEADER).unwrap();
     let source = PROGRAM.replace("#define _GNU_SOURCE", "#define _GNU_SOURCE\n#include \"slimline.h\"");
-    let source = source.replace("static int child(void *unused) {", "static int child(void *unused) { slimline_start();");
+    let source =
+        source.replace("static int child(void *unused) {", "static int child(void *unused) { slimline_start();");
     let report = traced(&compiled(&scratch, &source), &["--paused"], "fork");
     assert_eq!((loads(&report, "make"), loads(&report, "table")), ONCE, "{}", report["heap"]);
 }
