@@ -6,9 +6,8 @@ use core::ffi::{c_int, c_long, c_ulong};
 
 use crate::descriptors::interpose::{close, close_range, dup2, dup3};
 use crate::onward::{fail, onward};
-use crate::ranges;
 use crate::signals::faults;
-use crate::{confine, memory};
+use crate::{children, confine, memory, process, ranges};
 
 /// Declared with `...`: arguments are in the same places either way, and unused ones do no harm.
 #[unsafe(no_mangle)]
@@ -29,6 +28,7 @@ unsafe extern "C" fn syscall(number: c_long, a: usize, b: usize, c: usize, d: us
             libc::SYS_mmap if d as c_int & libc::MAP_ANONYMOUS == 0 => memory::before_mapping(e as c_int),
             _ => {}
         }
+        let forks = children::may_fork(number, a);
         let next = onward!(
             c"syscall",
             fn(c_long, usize, usize, usize, usize, usize, usize) -> c_long,
@@ -36,6 +36,9 @@ unsafe extern "C" fn syscall(number: c_long, a: usize, b: usize, c: usize, d: us
         );
         let result = next(number, a, b, c, d, e, f);
         ranges::after_system_call(number, [a, b, c, d]);
+        if forks && result == 0 && !children::has_parents_memory(number, a) {
+            process::in_forked_child();
+        }
         result
     }
 }

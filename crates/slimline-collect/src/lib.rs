@@ -88,8 +88,8 @@ pub use slimline_trace::wire::AllocatorRole;
 pub use stall_kernel::run_stall_kernel;
 pub use topology::{Topology, TopologyNode, topology};
 pub use tracing::{
-    Event, FoundCode, NoAllocator, OwnBlock, Process, ProcessEnd, ProcessLosses, Qemu, QemuError, TraceCollector,
-    TraceOutcome, TracePlan, TraceSink, Unseen, Windows, WindowsError, check_command, is_instrumented, site_section,
-    trace,
+    Event, Fork, FoundCode, NoAllocator, OwnBlock, Process, ProcessEnd, ProcessLosses, Qemu, QemuError, SharedRange,
+    TraceCollector, TraceOutcome, TracePlan, TraceSink, Unseen, Windows, WindowsError, check_command, is_instrumented,
+    site_section, trace,
 };
 pub use usable_hardware::NoHardware;

@@ -3,6 +3,7 @@
 
 mod browsing;
 mod exporting;
+mod forks;
 mod importing;
 mod inputs;
 mod outside;
