@@ -5,7 +5,10 @@
 use std::fs;
 
 use libfuzzer_sys::fuzz_target;
-use slimline_collect::{AddressFormat, ColumnMap, TracedAccess, TracedKind, read_access_table, read_addresses, read_drmemtrace};
+use slimline_collect::{
+    AddressFormat, AddressInput, ColumnMap, TracedAccess, TracedKind, open_addresses, read_access_table, read_addresses,
+    read_drmemtrace,
+};
 use slimline_simulate::access::{Access, AccessKind, Consumer};
 use slimline_simulate::locality::Locality;
 use slimline_simulate::machine::Machine;
@@ -38,15 +41,19 @@ fuzz_target!(|input: &[u8]| {
         file
     };
     let done = match how % 8 {
-        how @ 0..3 => {
-            let format = [None, Some(AddressFormat::Lackey), Some(AddressFormat::Din)][usize::from(how)];
-            read_addresses(&written("a.log", text), format, &mut take).map(|_| ()).map_err(|error| error.to_string())
-        }
-        how @ 3..7 => {
-            written(["a.trace", "a.trace.zip", "a.trace.gz", "a.trace.lz4"][usize::from(how) - 3], text);
+        how @ 0..7 => {
+            let format = [None, Some(AddressFormat::Lackey), Some(AddressFormat::Din)][usize::from(how % 3)];
+            let file = written("a.trace", text);
+            let opened = open_addresses(if how < 3 { &file } else { directory.path() });
             let traced = |accesses: &[(TracedAccess, u64)]| accesses.iter().map(|(access, _)| *access).collect::<Vec<_>>();
-            let done = read_drmemtrace(directory.path(), &mut |part| take(&traced(part.accesses)));
-            done.map(|_| ()).map_err(|error| error.to_string())
+            opened.map_err(|error| error.to_string()).and_then(|input| match input {
+                AddressInput::Text(text) => {
+                    read_addresses(text, format, &mut take).map(|_| ()).map_err(|error| error.to_string())
+                }
+                AddressInput::Drmemtrace(trace) => read_drmemtrace(trace, &mut |part| take(&traced(part.accesses)))
+                    .map(|_| ())
+                    .map_err(|error| error.to_string()),
+            })
         }
         _ => {
             let Some(end) = text.iter().position(|&byte| byte == b'\n') else { return };

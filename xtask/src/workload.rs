@@ -46,7 +46,8 @@ impl Workload {
         let quoted = |word: &str| format!("'{}'", word.replace('\'', r"'\''"));
         let words = [self.program.display().to_string()].into_iter().chain(self.arguments.iter().cloned());
         let line: Vec<String> = words.map(|word| quoted(&word)).collect();
-        let input = self.input.as_ref().map_or(String::new(), |path| format!(" < {}", quoted(&path.display().to_string())));
+        let input =
+            self.input.as_ref().map_or(String::new(), |path| format!(" < {}", quoted(&path.display().to_string())));
         format!("exec {}{input}", line.join(" "))
     }
 

@@ -11,8 +11,9 @@ use slimline_trace::wire::{
 
 use crate::blame::Plans;
 use crate::blocks::{self, BLOCKS, Block, INNER};
-use crate::memory::Copies;
+use crate::memory::{Copies, Soon};
 use crate::recorder::bytes_of;
+use crate::signals::faults::Loads;
 use crate::signals::forward::Context;
 use crate::thread::Thread;
 use crate::trigger::{Clock, Trigger};
@@ -203,7 +204,9 @@ pub(crate) fn sample(thread: &Thread, sampler: &mut Sampler, trigger: Trigger, c
     let stack_pointer = context.register(libc::REG_RSP);
     let Sampler { budget, latest, emulator, plans, copies, frames, seen } = sampler;
     seen.clear();
-    copies.begin(thread.tid.get());
+    let code = Soon { address: sampled_ip, chunks: 1 };
+    let innermost_frames = Soon { address: stack_pointer, chunks: 2 };
+    copies.begin(thread.tid.get(), Loads::for_sample(context), [code, innermost_frames]);
     if trigger.is_timer && returned_from_kernel(copies, sampled_ip) {
         return; // it waited until a system call ended: that time has no samples
     }

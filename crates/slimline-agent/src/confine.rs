@@ -12,7 +12,7 @@ use core::sync::atomic::AtomicBool;
 use core::sync::atomic::Ordering::Relaxed;
 use slimline_trace::wire::RUN_DIRECTORY_VARIABLE;
 
-use crate::{hooks, process, recorder, signals, thread, trigger};
+use crate::{handler, hooks, process, recorder, signals, thread, trigger};
 
 static CONFINED: AtomicBool = AtomicBool::new(false);
 
@@ -54,6 +54,8 @@ pub(crate) fn end() {
     thread::end();
     recorder::fail(format_args!("it confined itself (seccomp); what it did until then is here"));
     signals::release();
+    // Other threads may be confined too, and a sample ends with system calls.
+    handler::wait_for_samples();
     // SAFETY: as `setenv` may be called here: by a program that does so while other threads look, at its own risk.
     unsafe { take_out_of_environment(libc_environment()) };
 }

@@ -6,10 +6,11 @@
 
 use core::arch::naked_asm;
 use core::ptr::NonNull;
-use core::sync::atomic::AtomicUsize;
-use core::sync::atomic::Ordering::Relaxed;
+use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use core::sync::atomic::{AtomicU32, AtomicUsize};
 
 use crate::burst::Moment;
+use crate::signals::faults;
 use crate::signals::forward::{self, Context, Jump};
 use crate::thread::{self, Thread, Work};
 use crate::trigger::{SignalInfo, Trigger};
@@ -89,6 +90,10 @@ unsafe extern "C" fn restore() {
 
 /// True where `jump` says how the target's own handler is to be entered.
 unsafe extern "C" fn decide(signal: i32, info: *mut SignalInfo, context: *mut Context, jump: *mut Jump) -> bool {
+    // SAFETY: as we got them, and all signals are blocked.
+    if unsafe { faults::on_fault(signal, info, context) } {
+        return false;
+    }
     // SAFETY: the kernel passes valid ones.
     if let Some(trigger) = Trigger::of(unsafe { &*info }) {
         on_trigger(trigger, context);
@@ -105,7 +110,31 @@ unsafe extern "C" fn decide(signal: i32, info: *mut SignalInfo, context: *mut Co
     }
 }
 
+/// Threads that are in [`on_trigger`].
+static SAMPLING: AtomicU32 = AtomicU32::new(0);
+
+/// Waits until no thread is taking a sample. Recording must have ended, so that none begins. Gives up after a while: a
+/// debugger may have stopped one.
+pub(crate) fn wait_for_samples() {
+    const LONGEST_NS: u64 = 1_000_000_000;
+    let began_ns = recorder::now_ns();
+    while SAMPLING.load(Acquire) != 0 && recorder::now_ns().saturating_sub(began_ns) < LONGEST_NS {
+        kernel::yield_now();
+    }
+}
+
+/// In a forked child: the threads that were taking samples are not here.
+pub(crate) fn forget_samples() {
+    SAMPLING.store(0, Relaxed);
+}
+
 fn on_trigger(trigger: Trigger, context: *mut Context) {
+    SAMPLING.fetch_add(1, Acquire);
+    serve(trigger, context);
+    SAMPLING.fetch_sub(1, Release);
+}
+
+fn serve(trigger: Trigger, context: *mut Context) {
     if !recorder::is_open() {
         trigger::stop();
         if let Some(thread) = thread::existing() {

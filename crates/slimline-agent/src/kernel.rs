@@ -101,12 +101,25 @@ pub(crate) unsafe fn keep_from_children(start: *mut u8, bytes: usize) {
 /// Copies memory of the calling process and returns how many bytes: it stops at the first page that can't be read. Raises no
 /// signal. Refuses what its mapping does not let the process read, memory of devices and secret memory. `thread` is the
 /// calling thread's number.
-pub(crate) fn copy_memory(thread: u32, from: u64, into: &mut [u8]) -> Result<usize, i32> {
-    let local = libc::iovec { iov_base: into.as_mut_ptr().cast(), iov_len: into.len() };
-    let remote = libc::iovec { iov_base: core::ptr::with_exposed_provenance_mut(from as usize), iov_len: into.len() };
-    let arguments = [thread as usize, &raw const local as usize, 1, &raw const remote as usize, 1, 0];
-    // SAFETY: the kernel checks the address that it reads from, and writes at most the buffer's length into it.
-    check(unsafe { call(libc::SYS_process_vm_readv, arguments) })
+pub(crate) fn copy_memory(thread: u32, from: u64, into: &mut [u8]) -> usize {
+    let to = libc::iovec { iov_base: into.as_mut_ptr().cast(), iov_len: into.len() };
+    // SAFETY: the caller's own buffer.
+    unsafe { copy_ranges(thread, &[range(from, into.len())], &[to]) }
+}
+
+/// So many bytes from an address on.
+pub(crate) fn range(start: u64, bytes: usize) -> libc::iovec {
+    libc::iovec { iov_base: core::ptr::with_exposed_provenance_mut(start as usize), iov_len: bytes }
+}
+
+/// Copies several ranges, one behind the other, as [`copy_memory`] does.
+///
+/// # Safety
+/// `to` must be the caller's to write.
+pub(crate) unsafe fn copy_ranges(thread: u32, from: &[libc::iovec], to: &[libc::iovec]) -> usize {
+    let arguments = [thread as usize, to.as_ptr() as usize, to.len(), from.as_ptr() as usize, from.len(), 0];
+    // SAFETY: the kernel checks the addresses that it reads from; the others are the caller's promise.
+    check(unsafe { call(libc::SYS_process_vm_readv, arguments) }).unwrap_or(0)
 }
 
 /// Asks which pages are resident, from the page at `start` on: the lowest bit of each answer says so. Answers beyond the
@@ -234,13 +247,28 @@ fn link_count(path: &CStr) -> Option<u64> {
     Some(found.st_nlink)
 }
 
-/// Size of a file.
-pub(crate) fn file_bytes(file: i32) -> Result<usize, i32> {
+/// What the kernel says of an open file.
+fn status(file: i32) -> Result<libc::stat, i32> {
     // SAFETY: a structure of integers; zeros are one.
     let mut found: libc::stat = unsafe { core::mem::zeroed() };
     // SAFETY: the kernel fills the structure.
     check(unsafe { call(libc::SYS_fstat, [file as usize, &raw mut found as usize, 0, 0, 0, 0]) })?;
-    Ok(found.st_size as usize)
+    Ok(found)
+}
+
+/// Size of a file.
+pub(crate) fn file_bytes(file: i32) -> Result<usize, i32> {
+    status(file).map(|found| found.st_size as usize)
+}
+
+/// Whether an open file is a regular one or `/dev/zero`; true also where the descriptor is none.
+pub(crate) fn is_regular_or_zeros(file: i32) -> bool {
+    let zeros = libc::makedev(1, 5);
+    status(file).map_or(true, |found| match found.st_mode & libc::S_IFMT {
+        libc::S_IFREG => true,
+        libc::S_IFCHR => found.st_rdev == zeros,
+        _ => false,
+    })
 }
 
 /// A file's content, to be read only.

@@ -23,6 +23,7 @@ extern crate std;
 // The recorder's side.
 mod blame;
 mod burst;
+mod children;
 mod clock;
 mod confine;
 mod descriptors;

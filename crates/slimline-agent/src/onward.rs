@@ -46,7 +46,10 @@ macro_rules! onward {
         static ONWARD: $crate::onward::Onward = $crate::onward::Onward::new($name);
         let Some(address) = ONWARD.address() else { return $missing };
         // SAFETY: the C library declares the function of this name so.
-        unsafe { core::mem::transmute::<usize, unsafe extern "C" fn($($argument),*) -> $result>(address) }
+        #[allow(unused_unsafe)] // where the call stands in such a block
+        unsafe {
+            core::mem::transmute::<usize, unsafe extern "C" fn($($argument),*) -> $result>(address)
+        }
     }};
 }
 pub(crate) use onward;

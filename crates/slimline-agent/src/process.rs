@@ -9,8 +9,9 @@ use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use core::sync::atomic::{AtomicBool, AtomicU32};
 use slimline_trace::wire::{CONFIG_FILE, MAGIC, ProcessState, RUN_DIRECTORY_VARIABLE, RunConfig, VERSION};
 
+use crate::recorder::Fork;
 use crate::text::Path;
-use crate::{clock, confine, entries, handler, hooks, kernel, maps, next, recorder, signals, thread, trigger};
+use crate::{clock, confine, entries, handler, hooks, kernel, maps, memory, next, recorder, signals, thread, trigger};
 
 struct Run {
     config: RunConfig,
@@ -71,7 +72,7 @@ unsafe fn start(environment: *const *const c_char) {
         __cxa_at_quick_exit(Some(at_quick_exit), core::ptr::null_mut());
     }
     // Where no file can be made there is no place to say so either; the collector sees that none came.
-    record();
+    record(None);
 }
 
 unsafe extern "C" {
@@ -85,12 +86,21 @@ unsafe extern "C" {
 }
 
 /// Makes a process file and starts the triggers. False where no file can be made.
-fn record() -> bool {
+fn record(fork: Option<Fork>) -> bool {
     let Some(run) = run() else { return false };
     let Some(directory) = run.directory.as_c_str().and_then(|path| path.to_str().ok()) else { return false };
     let Ok(header) = recorder::create(directory) else { return false };
     PROCESS.store(kernel::process_id(), Relaxed);
+    if let Some(fork) = fork {
+        fork.note(header);
+    }
     header.state.store(ProcessState::Running as u32, Release);
+    if !memory::can_copy() {
+        recorder::fail(format_args!(
+            "the kernel copies no memory for it (process_vm_readv), as in some sandboxes; sample it from outside (--out-of-process)"
+        ));
+        return true;
+    }
     if let Some(thread) = thread::current()
         && let Some(_inside) = thread.enter()
     {
@@ -120,22 +130,25 @@ pub(crate) fn finish() {
     recorder::finish();
 }
 
-unsafe extern "C" fn in_forked_child() {
+/// In a child with memory of its own that has no threads but the calling one.
+pub(crate) unsafe extern "C" fn in_forked_child() {
     if recorder::header().is_none() || confine::is_confined() {
         return;
     }
+    let fork = Fork::now();
     PROCESS.store(0, Relaxed);
     trigger::forget();
     let is_followed = config().is_some_and(|config| config.follow_children != 0);
     // SAFETY: the child of a fork has one thread; `fork` was called by the target.
     unsafe { hooks::in_forked_child(is_followed) };
     signals::reset_lock();
+    handler::forget_samples();
     thread::forget();
     maps::forget();
     entries::forget();
     // SAFETY: the child of a fork has one thread, and `thread::forget` has let go of its ring.
     let parents = unsafe { recorder::leave() };
-    if is_followed && !record() {
+    if is_followed && !record(fork) {
         parents.count_unrecorded_child();
     }
 }

@@ -6,7 +6,7 @@
 use crate::hooks::{self, tracker_of};
 use crate::text::Text;
 use crate::thread::{self, Thread};
-use crate::{kernel, next, recorder};
+use crate::{kernel, maps, memory, next, recorder};
 use core::ffi::{c_int, c_void};
 use core::fmt::Write;
 use slimline_trace::wire::{MAX_RANGE_NAME, RangeEvent, RangeKind};
@@ -144,6 +144,9 @@ pub(crate) unsafe extern "C" fn mmap(
     sp: u64,
     bp: u64,
 ) -> *mut c_void {
+    if flags & libc::MAP_ANONYMOUS == 0 {
+        memory::before_mapping(file);
+    }
     // SAFETY: the caller's own request.
     let mapped = unsafe { (next::MMAP.get())(start, bytes, protection, flags, file, offset) };
     if mapped != libc::MAP_FAILED {
@@ -152,6 +155,9 @@ pub(crate) unsafe extern "C" fn mmap(
         }
         let caller = Caller { sp, bp };
         caller.mapped(mapped as u64, bytes as u64, |event| describe_mapping(event, flags, file, offset));
+        if flags & libc::MAP_SHARED != 0 {
+            shared();
+        }
     }
     mapped
 }
@@ -254,6 +260,15 @@ pub(crate) fn after_system_call(number: i64, [_, _, third, fourth]: [usize; 4]) 
     }
 }
 
+/// Other processes may share what was just mapped: which memory it is, the kernel's list of mappings says.
+fn shared() {
+    if let Some(thread) = thread::current()
+        && let Some(_inside) = thread.enter()
+    {
+        maps::snapshot_for(thread);
+    }
+}
+
 /// Tells that the break was moved.
 fn broken(old: u64, new: u64, time_ns: u64, caller: Caller) {
     if new > old {
@@ -299,6 +314,7 @@ pub(crate) unsafe extern "C" fn shmat(id: c_int, start: *const c_void, flags: c_
                 event.set_name(name.bytes());
             }
         });
+        shared();
     }
     attached
 }

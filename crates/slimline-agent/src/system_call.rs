@@ -1,12 +1,13 @@
-//! The C library's `syscall`: calls by number of what we stand before by name, where the difference matters.
+//! The C library's `syscall`: calls by number of what we stand before by name, where the difference matters. And its
+//! `ioctl`, by which a program may begin to serve its own page faults.
 #![allow(unsafe_code)] // the C library's functions
 
-use core::ffi::{c_int, c_long};
+use core::ffi::{c_int, c_long, c_ulong};
 
-use crate::confine;
 use crate::descriptors::interpose::{close, close_range, dup2, dup3};
 use crate::onward::{fail, onward};
-use crate::ranges;
+use crate::signals::faults;
+use crate::{children, confine, memory, process, ranges};
 
 /// Declared with `...`: arguments are in the same places either way, and unused ones do no harm.
 #[unsafe(no_mangle)]
@@ -21,6 +22,13 @@ unsafe extern "C" fn syscall(number: c_long, a: usize, b: usize, c: usize, d: us
             _ if confine::is_confining(number, [a, b, c]) => confine::end(),
             _ => {}
         }
+        memory::before_system_call(number, b);
+        match number {
+            libc::SYS_rt_sigaction => faults::leave_to_program(a as c_int),
+            libc::SYS_mmap if d as c_int & libc::MAP_ANONYMOUS == 0 => memory::before_mapping(e as c_int),
+            _ => {}
+        }
+        let forks = children::may_fork(number, a);
         let next = onward!(
             c"syscall",
             fn(c_long, usize, usize, usize, usize, usize, usize) -> c_long,
@@ -28,6 +36,18 @@ unsafe extern "C" fn syscall(number: c_long, a: usize, b: usize, c: usize, d: us
         );
         let result = next(number, a, b, c, d, e, f);
         ranges::after_system_call(number, [a, b, c, d]);
+        if forks && result == 0 && !children::has_parents_memory(number, a) {
+            process::in_forked_child();
+        }
         result
     }
+}
+
+/// Declared with `...`: as above.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn ioctl(file: c_int, request: c_ulong, argument: usize) -> c_int {
+    memory::before_system_call(libc::SYS_ioctl, request as usize);
+    let next = onward!(c"ioctl", fn(c_int, c_ulong, usize) -> c_int, or fail(libc::ENOSYS));
+    // SAFETY: the caller's own call.
+    unsafe { next(file, request, argument) }
 }

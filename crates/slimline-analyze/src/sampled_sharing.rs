@@ -16,8 +16,10 @@
 //! known; what it costs is the share of the samples in what was shared. Where one thread was seen before and after another one, but
 //! not often enough, it is asked whether two threads that were at it alike would have been seen in turn often enough (`enough`).
 //!
-//! In two passes, as most lines are of one thread: the first one needs no names.
+//! In two passes, as most lines are of one thread: the first one needs no names. Lines of memory that processes share are looked up by
+//! addresses that all of them have in common ([`CommonMemory`]).
 
+mod common;
 mod enough;
 mod overlap;
 
@@ -30,7 +32,9 @@ use slimline_attribute::tables::Tables;
 use slimline_simulate::access::{Access, AccessKind, Consumer as _, Work};
 use slimline_simulate::sharing::{LineFinder, ObservedLines, Part, SharedLine, Uses, parts};
 use slimline_trace::access::{self, AccessBatch, GroupId, SiteId, ThreadId};
+use slimline_trace::tables::Mappings;
 
+use self::common::CommonMemory;
 pub use self::enough::ENOUGH_LOOKS;
 use self::enough::{Needed, User, more_looks};
 use self::overlap::{Looked, overlap};
@@ -45,13 +49,30 @@ pub struct SampledLines {
     line_bytes: u32,
     /// By process.
     finders: Vec<LineFinder>,
+    /// Of memory that processes share, by addresses that are common to them …
+    common: CommonMemory,
+    common_finder: LineFinder,
+    /// … and numbers of threads that are.
+    threads: FxHashMap<(usize, u32), u32>,
     has_bursts: bool,
 }
 
 impl SampledLines {
     /// Has seen nothing; lines have so many bytes, a power of two.
     pub fn new(line_bytes: u32) -> Self {
-        Self { line_bytes, finders: Vec::new(), has_bursts: false }
+        Self {
+            line_bytes,
+            finders: Vec::new(),
+            common: CommonMemory::default(),
+            common_finder: LineFinder::new(line_bytes),
+            threads: FxHashMap::default(),
+            has_bursts: false,
+        }
+    }
+
+    /// Says what the next process has mapped. Of one of which that is not said, nothing is shared with others.
+    pub fn add_process(&mut self, mappings: &Mappings) {
+        self.common.add_process(mappings);
     }
 
     /// Takes in a part of a process, which are counted from 0.
@@ -61,12 +82,23 @@ impl SampledLines {
         }
         let PartTables { samples, accesses, .. } = part;
         self.has_bursts |= !accesses.is_empty();
-        let mut seen = Vec::new();
+        let (mut seen, mut common) = (Vec::new(), Vec::new());
         for (row, window) in samples.windows() {
-            let thread = samples.thread[row].index() as u32;
+            let (thread, time_ns) = (samples.thread[row].index() as u32, samples.time_ns[row]);
             seen.extend(accessed(samples.address[row].0, samples.access_bytes[row], samples.kind[row], thread));
             for row in window {
                 seen.extend(accessed(accesses.address[row].0, accesses.bytes[row], accesses.kind[row], thread));
+            }
+            if self.common.has_any(process) {
+                let next = self.threads.len() as u32;
+                let thread = *self.threads.entry((process, thread)).or_insert(next);
+                seen.retain(|access| {
+                    let address = self.common.address(process, access.address, time_ns);
+                    common.extend(address.map(|address| Access { address, thread, ..*access }));
+                    address.is_none()
+                });
+                self.common_finder.take(&common);
+                common.clear();
             }
             self.finders[process].take(&seen);
             seen.clear();
@@ -75,11 +107,13 @@ impl SampledLines {
 
     /// The second pass.
     pub fn finish(self) -> SampledSharing {
-        let Self { line_bytes, finders, has_bursts } = self;
+        let Self { line_bytes, finders, common, common_finder, has_bursts, .. } = self;
         SampledSharing {
             line_bytes,
             shared: finders.iter().map(|finder| finder.shared().collect()).collect(),
-            only_loaded: finders.iter().map(LineFinder::only_loaded).sum(),
+            common,
+            common_lines: common_finder.shared().collect(),
+            only_loaded: finders.iter().chain([&common_finder]).map(LineFinder::only_loaded).sum(),
             has_bursts,
             keys: FxHashMap::default(),
             spots: Vec::new(),
@@ -136,6 +170,9 @@ pub struct SampledSharing {
     line_bytes: u32,
     /// By process.
     shared: Vec<FxHashSet<u64>>,
+    common: CommonMemory,
+    /// By common addresses.
+    common_lines: FxHashSet<u64>,
     only_loaded: u64,
     has_bursts: bool,
     keys: FxHashMap<Spot, u32>,
@@ -186,8 +223,8 @@ pub struct Evidence {
     pub threads: u64,
     /// Looks of which nobody knows when they were.
     pub timeless: u64,
-    /// Which part of what all threads did, but for the one with most looks, they did while another one of their process was at it, too, each from
-    /// its first look to its last; none where there is one thread.
+    /// Which part of what all threads did, but for the one with most looks, they did while another one of their process, or of one that shares
+    /// memory with it, was at it, too, each from its first look to its last; none where there is one thread.
     pub overlap: Option<f64>,
 }
 
@@ -238,8 +275,14 @@ impl SampledSharing {
                 let (loads, stores) = (u32::from(access.kind != AccessKind::Store), u32::from(access.kind.stores()));
                 size += if is_seen { loads + stores } else { 0 };
                 let mut is_first = true;
+                let common = self.common.address(process, access.address, window.time_ns);
+                let access = Access { address: common.unwrap_or(access.address), ..access };
                 for (line, offset, bytes) in parts(&access, self.line_bytes.trailing_zeros()) {
-                    if !self.shared.get(process).is_some_and(|shared| shared.contains(&line)) {
+                    let (shared, process) = match common {
+                        Some(_) => (Some(&self.common_lines), CommonMemory::OF_NO_PROCESS),
+                        None => (self.shared.get(process), process),
+                    };
+                    if !shared.is_some_and(|shared| shared.contains(&line)) {
                         continue;
                     }
                     let start = line * u64::from(self.line_bytes) + u64::from(offset);
@@ -260,7 +303,8 @@ impl SampledSharing {
             if size == 0 {
                 continue;
             }
-            self.threads.entry(thread).or_insert_with(|| Looked::never(process)).look(window.time_ns);
+            let company = self.common.company(process);
+            self.threads.entry(thread).or_insert_with(|| Looked::never(process, company)).look(window.time_ns);
             let number = self.windows.len() as u32;
             self.windows.push(size);
             if window.time_ns == 0 {

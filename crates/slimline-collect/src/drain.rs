@@ -1,6 +1,6 @@
 //! All processes of a run: finding their files, draining them, handing their rows on.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::fs::{self, DirEntry};
 use std::mem::offset_of;
 use std::path::PathBuf;
@@ -15,6 +15,7 @@ use crate::clock::monotonic_ns;
 use crate::pid_namespace::{Numbers, Origin};
 use crate::proc_text;
 use crate::process_summary::{NoFile, without_file};
+use crate::range_life::RangeLives;
 use crate::recorder::Recorder;
 use crate::ring::{OpenError, ProcessFile};
 use crate::source::{PartSchedule, Source};
@@ -51,7 +52,12 @@ pub(crate) struct Drain {
     pause: Duration,
     schedule: PartSchedule,
     last_look_ns: u64,
+    /// Of those that ended last, for children that are found after them: numbers, when they began, and their ranges.
+    left_ranges: VecDeque<((u64, u32), u64, RangeLives)>,
 }
+
+/// Processes whose ranges are kept for children that are found after their end.
+const MOST_LEFT_RANGES: usize = 256;
 
 impl Drain {
     /// Looks for process files in `run_directory`.
@@ -68,7 +74,48 @@ impl Drain {
             pause: Duration::from_millis(5),
             schedule: PartSchedule::starting(now_ns),
             last_look_ns: now_ns,
+            left_ranges: VecDeque::new(),
         }
+    }
+
+    /// Hands ranges of parents on to their children, of which these were just found.
+    fn inherit(&mut self, mut forked: Vec<(u64, String)>) {
+        // A child may have children of its own among them.
+        forked.sort_unstable();
+        let now_ns = monotonic_ns();
+        for (_, name) in forked {
+            let Some((from, forked_ns)) = self.running.get(&name).and_then(Recorder::fork) else { continue };
+            let is_parent = |numbers: (u64, u32), started_ns: u64| numbers == from && started_ns <= forked_ns;
+            let running = self.running.iter_mut().filter(|(other, recorder)| {
+                **other != name && is_parent(recorder.own_numbers(), recorder.started_ns())
+            });
+            let ranges = match running.max_by_key(|(_, recorder)| recorder.started_ns()) {
+                Some((_, parent)) => parent.ranges_at(forked_ns, now_ns),
+                None => {
+                    let left = self.left_ranges.iter_mut().rev();
+                    let mut left = left.filter(|(numbers, started_ns, _)| is_parent(*numbers, *started_ns));
+                    let Some((_, _, ranges)) = left.next() else { continue };
+                    ranges.alive_at(forked_ns)
+                }
+            };
+            if let Some(child) = self.running.get_mut(&name) {
+                child.inherit(ranges, forked_ns);
+            }
+        }
+    }
+
+    /// Whether an agent of process `pid` ever made a file.
+    pub(crate) fn has_file_of(&self, pid: u32) -> bool {
+        self.running.values().any(|recorder| recorder.pid() == Some(pid))
+            || self.ended.values().any(|summary| summary.pid == pid)
+    }
+
+    /// Whether the agent of process `pid` records its thread `tid`; also where nothing is known of the process.
+    pub(crate) fn has_ring_of(&self, pid: u32, tid: u32) -> bool {
+        let of_process = self.running.values().filter(|recorder| recorder.pid() == Some(pid));
+        of_process
+            .max_by_key(|recorder| recorder.started_ns())
+            .is_none_or(|recorder| recorder.has_ended() || recorder.has_ring_of(tid))
     }
 
     /// Processes that may run still.
@@ -88,6 +135,7 @@ impl Drain {
     /// Looks for new ones. `is_last`: nothing more will come of those that are not ready.
     fn find_processes(&mut self, is_last: bool) {
         // A run directory that can't be read shows no processes; nothing better can be done while the target runs.
+        let mut forked = Vec::new();
         for entry in fs::read_dir(&self.run_directory).into_iter().flatten().flatten() {
             let file_name = entry.file_name();
             let Some(name) = file_name.to_str().and_then(process_of) else { continue };
@@ -112,6 +160,7 @@ impl Drain {
                     let executable = link.flatten().map(|path| path.to_string_lossy().into_owned());
                     let allocators = Arc::clone(&self.allocators);
                     let recorder = Recorder::new(file, numbers, directory.clone(), executable, allocators);
+                    forked.extend(recorder.fork().map(|(_, forked_ns)| (forked_ns, name.to_owned())));
                     self.running.insert(name.to_owned(), recorder);
                     self.order.push((name.to_owned(), directory));
                 }
@@ -125,6 +174,7 @@ impl Drain {
                 Err(OpenError::Version { .. }) => {}
             }
         }
+        self.inherit(forked);
     }
 
     /// A process that could not make its file.
@@ -153,6 +203,10 @@ impl Drain {
         let summary = recorder.summary(monotonic_ns(), recorder.may_live());
         self.ended.insert(recorder.directory().to_owned(), summary);
         self.remove_file(name);
+        if self.left_ranges.len() == MOST_LEFT_RANGES {
+            self.left_ranges.pop_front();
+        }
+        self.left_ranges.push_back((recorder.own_numbers(), recorder.started_ns(), recorder.into_ranges()));
     }
 }
 

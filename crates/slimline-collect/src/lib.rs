@@ -74,9 +74,10 @@ pub use cut_files::{missing_pages, survive_cut_files};
 pub use doctor::{Availability, Capability, CommandDiagnosis, Diagnosis, doctor};
 pub use error::RecordError;
 pub use import::{
-    AddressFormat, AddressTraceError, ColumnMap, DrmemtraceError, DrmemtraceLosses, ImportError, ImportOptions,
-    ImportOutcome, TableAccess, TableLosses, ThreadPart, TracedAccess, TracedKind, import, is_drmemtrace,
-    read_access_table, read_addresses, read_drmemtrace,
+    AddressFormat, AddressInput, AddressTraceError, AddressesRead, ColumnMap, DrmemtraceError, DrmemtraceInput,
+    DrmemtraceLosses, ImportError, ImportOptions, ImportOutcome, Input, InputError, TableAccess, TableLosses,
+    ThreadPart, TracedAccess, TracedKind, import, is_drmemtrace, open_addresses, packing_advice, read_access_table,
+    read_addresses, read_drmemtrace,
 };
 pub use machine::describe as describe_machine;
 pub use page_homes::{NumaKernel, PageHomes};
@@ -87,8 +88,8 @@ pub use slimline_trace::wire::AllocatorRole;
 pub use stall_kernel::run_stall_kernel;
 pub use topology::{Topology, TopologyNode, topology};
 pub use tracing::{
-    Event, FoundCode, NoAllocator, OwnBlock, Process, ProcessEnd, ProcessLosses, Qemu, QemuError, TraceCollector,
-    TraceOutcome, TracePlan, TraceSink, Unseen, Windows, WindowsError, check_command, is_instrumented, site_section,
-    trace,
+    Event, Fork, FoundCode, NoAllocator, OwnBlock, Process, ProcessEnd, ProcessLosses, Qemu, QemuError, SharedRange,
+    TraceCollector, TraceOutcome, TracePlan, TraceSink, Unseen, Windows, WindowsError, check_command, is_instrumented,
+    site_section, trace,
 };
 pub use usable_hardware::NoHardware;

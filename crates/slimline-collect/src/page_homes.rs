@@ -263,7 +263,8 @@ mod tests {
         let answers = Rc::new(RefCell::new(Answers { cpu: Some(0), ..Answers::default() }));
         let kernel = Box::new(Recorded(Rc::clone(&answers)));
         let mut homes = PageHomes::of(&[node(0, [0, 2]), node(2, [1, 3])], kernel);
-        let process = Process { number: 5, pid: 77, parent_pid: 1, program: String::new(), started_ns: 0, is_here };
+        let process =
+            Process { number: 5, pid: 77, parent_pid: 1, program: String::new(), started_ns: 0, is_here, fork: None };
         homes.begin(&process);
         (homes, answers)
     }

@@ -33,6 +33,8 @@ pub(crate) struct Recorded<'a> {
     pub(crate) counts: &'a Counts,
     pub(crate) threads_unended: u64,
     pub(crate) allocators: &'a [FoundAllocator],
+    /// When it was forked from a process that is recorded; 0 otherwise.
+    pub(crate) forked_ns: u64,
 }
 
 impl Recorded<'_> {
@@ -71,6 +73,7 @@ impl Recorded<'_> {
             trigger: trigger_of(u32_of(offset_of!(ProcessHeader, trigger))),
             trigger_errno: u32_of(offset_of!(ProcessHeader, trigger_errno)),
             between_errno: u32_of(offset_of!(ProcessHeader, between_errno)),
+            forked_ns: self.forked_ns,
             started_ns: u64_of(offset_of!(ProcessHeader, started_ns)),
             ended_ns: if exited { u64_of(offset_of!(ProcessHeader, exited_ns)) } else { now_ns },
             parts: self.counts.parts,

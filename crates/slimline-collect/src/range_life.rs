@@ -4,7 +4,7 @@
 //! out anew to another may be told in the wrong order. So events are sorted by time, and those younger than the start
 //! of the pass before are held back until the next.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::mem;
 
 use slimline_trace::address::{Avma, FileOffset};
@@ -20,6 +20,8 @@ pub(crate) struct Event {
     pub(crate) base: u64,
     pub(crate) bytes: u64,
     pub(crate) stack: Option<StackRow>,
+    /// The same as the agent numbers it, and those of children that are forked from its process; 0 for none.
+    pub(crate) path: u32,
     pub(crate) kind: RangeKind,
     pub(crate) source: RangeSource,
 }
@@ -38,21 +40,49 @@ impl Event {
                 module_bias: None,
             },
         };
-        Self { time_ns: event.time_ns, base: event.base, bytes: event.bytes, stack, kind, source }
+        let (time_ns, base, bytes, path) = (event.time_ns, event.base, event.bytes, event.stack);
+        Self { time_ns, base, bytes, stack, path, kind, source }
+    }
+
+    /// A child that was forked then has this range of its parent's; `stack` is the call path there.
+    pub(crate) fn inherited(living: &Living, stack: Option<StackRow>, forked_ns: u64) -> Self {
+        let Living { range, path } = living;
+        let kind = match range.origin {
+            RangeOrigin::Heap => RangeKind::Allocated,
+            RangeOrigin::Map => RangeKind::Mapped,
+            RangeOrigin::ThreadLocal => RangeKind::ThreadLocal,
+            RangeOrigin::InnerHeap => RangeKind::InnerAllocated,
+        };
+        let source = range.source.clone();
+        Self { time_ns: forked_ns, base: range.base.0, bytes: range.bytes, stack, path: *path, kind, source }
     }
 }
+
+/// A range with its call path as the agent numbers it.
+#[derive(Clone, Debug)]
+pub(crate) struct Living {
+    range: Range,
+    pub(crate) path: u32,
+}
+
+/// Ranges that died longer ago are of no use to children that are found now. Children are found within a fraction of this.
+const REMEMBERED_NS: u64 = 5_000_000_000;
+/// More are not kept for children.
+const MOST_REMEMBERED: usize = 1 << 16;
 
 /// Ranges alive and dead.
 #[derive(Debug, Default)]
 pub(crate) struct RangeLives {
     waiting: Vec<Event>,
     // A large heap block usually lies in a mapping, so the kinds live apart.
-    heap: BTreeMap<u64, Range>,
-    map: BTreeMap<u64, Range>,
+    heap: BTreeMap<u64, Living>,
+    map: BTreeMap<u64, Living>,
     /// In a stack, a mapping or, where the program gives threads their stacks, a block.
-    thread_local: BTreeMap<u64, Range>,
+    thread_local: BTreeMap<u64, Living>,
     /// Of the program's own allocators.
-    inner: BTreeMap<u64, Range>,
+    inner: BTreeMap<u64, Living>,
+    /// Those that died last, for children that were forked before and are not found yet.
+    remembered: VecDeque<Living>,
     /// Ranges that died since the last part.
     pub(crate) dead: Ranges,
 }
@@ -79,8 +109,19 @@ impl RangeLives {
     pub(crate) fn live(&self) -> Ranges {
         let mut live = Ranges::default();
         let kinds = [&self.heap, &self.map, &self.thread_local, &self.inner];
-        kinds.into_iter().flat_map(BTreeMap::values).for_each(|range| live.push(range.clone()));
+        kinds.into_iter().flat_map(BTreeMap::values).for_each(|living| live.push(living.range.clone()));
         live
+    }
+
+    /// The ranges that lived at a time a moment ago, all events up to which were pushed.
+    pub(crate) fn alive_at(&mut self, time_ns: u64) -> Vec<Living> {
+        self.settle(time_ns.saturating_add(1));
+        let kinds = [&self.heap, &self.map, &self.thread_local, &self.inner];
+        let all = kinds.into_iter().flat_map(BTreeMap::values).chain(&self.remembered);
+        let lived = |living: &&Living| {
+            living.range.born_ns <= time_ns && living.range.died_ns.is_none_or(|died_ns| died_ns > time_ns)
+        };
+        all.filter(lived).cloned().collect()
     }
 
     fn apply(&mut self, event: Event) {
@@ -89,6 +130,18 @@ impl RangeLives {
             RangeKind::Mapped | RangeKind::Unmapped => RangeOrigin::Map,
             RangeKind::ThreadLocal | RangeKind::ThreadLocalGone => RangeOrigin::ThreadLocal,
             RangeKind::InnerAllocated | RangeKind::InnerFreed => RangeOrigin::InnerHeap,
+        };
+        let Self { dead, remembered, .. } = self;
+        let mut die = |Living { range, path }: Living| {
+            let range = Range { died_ns: Some(event.time_ns), ..range };
+            dead.push(range.clone());
+            remembered.push_back(Living { range, path });
+            let is_old = |oldest: &Living| {
+                oldest.range.died_ns.is_some_and(|died_ns| died_ns.saturating_add(REMEMBERED_NS) < event.time_ns)
+            };
+            while remembered.len() > MOST_REMEMBERED || remembered.front().is_some_and(is_old) {
+                remembered.pop_front();
+            }
         };
         let alive = match origin {
             RangeOrigin::Heap => &mut self.heap,
@@ -100,7 +153,7 @@ impl RangeLives {
         if is_whole || event.kind == RangeKind::Unmapped && event.bytes == 0 {
             // A free tells no size, nor does who detaches shared memory.
             if let Some(block) = alive.remove(&event.base) {
-                self.dead.push(Range { died_ns: Some(event.time_ns), ..block });
+                die(block);
             }
             return;
         }
@@ -109,13 +162,14 @@ impl RangeLives {
         let first = alive.range(..event.base).next_back().map_or(event.base, |(&base, _)| base);
         let overlapping: Vec<u64> = alive
             .range(first..end)
-            .filter(|(_, range)| range.base.0 + range.bytes > event.base)
+            .filter(|(_, Living { range, .. })| range.base.0 + range.bytes > event.base)
             .map(|(&base, _)| base)
             .collect();
         for base in overlapping {
-            let old = alive.remove(&base).expect("just found");
+            let gone = alive.remove(&base).expect("just found");
+            let (old, path) = (gone.range.clone(), gone.path);
             let old_end = old.base.0 + old.bytes;
-            self.dead.push(Range { died_ns: Some(event.time_ns), ..old.clone() });
+            die(gone);
             if origin == RangeOrigin::Map {
                 // What is left on either side lives on as a smaller range.
                 let mut keep = |start: u64, end: u64| {
@@ -124,7 +178,7 @@ impl RangeLives {
                     if let Some(offset) = &mut rest.source.file_offset {
                         offset.0 = offset.0.wrapping_add(start - old.base.0);
                     }
-                    alive.insert(start, rest);
+                    alive.insert(start, Living { range: rest, path });
                 };
                 if base < event.base {
                     keep(base, event.base);
@@ -137,8 +191,9 @@ impl RangeLives {
         use RangeKind::{Allocated, InnerAllocated, Mapped, ThreadLocal};
         let is_begin = matches!(event.kind, Allocated | InnerAllocated | Mapped | ThreadLocal);
         if is_begin && event.bytes > 0 {
-            let Event { time_ns: born_ns, base, bytes, stack, source, .. } = event;
-            alive.insert(base, Range { base: Avma(base), bytes, born_ns, died_ns: None, stack, origin, source });
+            let Event { time_ns: born_ns, base, bytes, stack, path, source, .. } = event;
+            let range = Range { base: Avma(base), bytes, born_ns, died_ns: None, stack, origin, source };
+            alive.insert(base, Living { range, path });
         }
     }
 }
@@ -149,7 +204,7 @@ mod tests {
     use RangeKind::*;
 
     fn event(time_ns: u64, kind: RangeKind, base: u64, bytes: u64) -> Event {
-        Event { time_ns, base, bytes, stack: None, kind, source: RangeSource::default() }
+        Event { time_ns, base, bytes, stack: None, path: 0, kind, source: RangeSource::default() }
     }
 
     /// Lives as (base, end, born, died), dead first.
@@ -226,6 +281,32 @@ mod tests {
     fn a_heap_block_may_lie_in_a_mapping() {
         let found = lives(&[event(1, Mapped, 100, 100), event(2, Allocated, 120, 30), event(3, Freed, 120, 0)]);
         assert_eq!(found, [(120, 150, 2, Some(3)), (100, 200, 1, None)]);
+    }
+
+    #[test]
+    fn what_lived_at_a_fork_is_known_a_while_after() {
+        let mut ranges = RangeLives::default();
+        let events = [
+            event(1, Allocated, 100, 10),
+            event(2, Mapped, 1000, 100),
+            event(5, Freed, 100, 0),
+            event(6, Unmapped, 1050, 50),
+            event(7, Allocated, 200, 10),
+        ];
+        events.into_iter().for_each(|event| ranges.push(event));
+        ranges.settle(u64::MAX);
+        let alive = |ranges: &mut RangeLives, time_ns| {
+            let mut all: Vec<_> =
+                ranges.alive_at(time_ns).iter().map(|living| (living.range.base.0, living.range.bytes)).collect();
+            all.sort_unstable();
+            all
+        };
+        assert_eq!(alive(&mut ranges, 4), [(100, 10), (1000, 100)]);
+        assert_eq!(alive(&mut ranges, 6), [(1000, 50)]);
+        assert_eq!(alive(&mut ranges, 8), [(200, 10), (1000, 50)]);
+        ranges.push(event(7 + REMEMBERED_NS, Freed, 200, 0));
+        ranges.settle(u64::MAX);
+        assert_eq!(alive(&mut ranges, 4), [(1000, 50)], "the first half of it, which lives still");
     }
 
     #[test]

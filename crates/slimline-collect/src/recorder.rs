@@ -1,7 +1,7 @@
 //! One process: from its rings to the rows of the next part.
 
 use std::collections::HashMap;
-use std::mem;
+use std::mem::{self, offset_of};
 use std::sync::Arc;
 
 use slimline_trace::address::Avma;
@@ -11,14 +11,14 @@ use slimline_trace::tables::{
     Access, Accesses, Block, BlockRow, Blocks, Mappings, Names, Paths, Ranges, Sample, Samples, StackFrames, Threads,
     Within,
 };
-use slimline_trace::wire::{self, AllocatorEvent, BlockRecord, SLOTS, SlotState};
+use slimline_trace::wire::{self, AllocatorEvent, BlockRecord, ProcessHeader, SLOTS, SlotState};
 
 use crate::allocators::Allocators;
 use crate::mapping_history::MappingHistory;
 use crate::message::{Damaged, Message, SampleMessage, messages};
 use crate::pid_namespace::{Numbers, Origin};
 use crate::process_summary::{Counts, Recorded};
-use crate::range_life::{self, RangeLives};
+use crate::range_life::{self, Living, RangeLives};
 use crate::ring::ProcessFile;
 use crate::sample_rows::SampleRows;
 use crate::stack_interner::StackInterner;
@@ -26,6 +26,8 @@ use crate::thread_roll::ThreadRoll;
 
 /// Slots that no thread has ever owned after which a quick pass stops looking: threads take the first free slot.
 const UNTOUCHED_SLOTS: usize = 16;
+/// A forked child writes its parent's call paths down at once; one that has not after so many passes has no room for them.
+const PASSES_TO_INHERIT: u32 = 64;
 /// Every so many passes all slots are looked at, whatever they look like.
 const FULL_PASS_EVERY: u32 = 64;
 
@@ -56,6 +58,10 @@ pub(crate) struct Recorder {
     found_allocators: Vec<FoundAllocator>,
     stacks: StackInterner,
     ranges: RangeLives,
+    /// Ranges of its parent's that wait until their call paths are in its own file.
+    inherited: Vec<Living>,
+    /// When it was forked from a process whose ranges it has; else 0.
+    forked_ns: u64,
     mappings: MappingHistory,
     threads: ThreadRoll,
     blocks: Blocks,
@@ -86,6 +92,8 @@ impl Recorder {
             found_allocators: Vec::new(),
             stacks: StackInterner::default(),
             ranges: RangeLives::default(),
+            inherited: Vec::new(),
+            forked_ns: 0,
             mappings: MappingHistory::default(),
             threads: ThreadRoll::default(),
             blocks: Blocks::default(),
@@ -102,6 +110,57 @@ impl Recorder {
     /// Its process id; `None` where that is not known here.
     pub(crate) fn pid(&self) -> Option<u32> {
         (self.numbers.origin == Origin::Here).then_some(self.numbers.pid)
+    }
+
+    /// Whether a thread has, or had, a ring.
+    pub(crate) fn has_ring_of(&self, tid: u32) -> bool {
+        self.threads.rows().tid.contains(&tid)
+            || (0..SLOTS).map(|slot| self.file.slot(slot)).any(|slot| !slot.is_untouched() && slot.tid() == tid)
+    }
+
+    /// See [`ProcessFile::own_numbers`].
+    pub(crate) fn own_numbers(&self) -> (u64, u32) {
+        self.file.own_numbers()
+    }
+
+    /// See [`ProcessFile::fork`].
+    pub(crate) fn fork(&self) -> Option<((u64, u32), u64)> {
+        self.file.fork()
+    }
+
+    pub(crate) fn started_ns(&self) -> u64 {
+        self.file.header_u64(offset_of!(ProcessHeader, started_ns))
+    }
+
+    /// The ranges that lived at a time a moment ago. Reads what the process has written by now.
+    pub(crate) fn ranges_at(&mut self, time_ns: u64, now_ns: u64) -> Vec<Living> {
+        self.drain(now_ns, false);
+        self.ranges.alive_at(time_ns)
+    }
+
+    /// What is left of its ranges.
+    pub(crate) fn into_ranges(self) -> RangeLives {
+        self.ranges
+    }
+
+    /// The process was forked then, with these ranges. Before anything of it is read.
+    pub(crate) fn inherit(&mut self, ranges: Vec<Living>, forked_ns: u64) {
+        self.inherited = ranges;
+        self.forked_ns = forked_ns;
+    }
+
+    /// Gives ranges that it inherited to it, once it has written their call paths down. Whether none are left.
+    fn settle_inherited(&mut self, is_last: bool) -> bool {
+        let needed = self.inherited.iter().map(|living| living.path).max().unwrap_or(0);
+        let is_ready = self.file.header_u32(offset_of!(ProcessHeader, stacks)) >= needed;
+        if !is_ready && !is_last && self.passes < PASSES_TO_INHERIT {
+            return false;
+        }
+        for living in mem::take(&mut self.inherited) {
+            let stack = self.stacks.allocation(&self.file, living.path);
+            self.ranges.push(range_life::Event::inherited(&living, stack, self.forked_ns));
+        }
+        true
     }
 
     /// Whether its process may run still.
@@ -162,7 +221,9 @@ impl Recorder {
         }
         self.words = words;
         // See `range_life` for why one pass back.
-        self.ranges.settle(self.last_pass_ns);
+        if self.settle_inherited(false) {
+            self.ranges.settle(self.last_pass_ns);
+        }
         self.last_pass_ns = now_ns;
         self.is_changed |= fullest > 0;
         fullest
@@ -292,6 +353,7 @@ impl Recorder {
 
     /// Applies the events that were held back. For the very end, when all rings have been drained.
     pub(crate) fn settle_all(&mut self) {
+        self.settle_inherited(true);
         self.ranges.settle(u64::MAX);
     }
 
@@ -305,6 +367,7 @@ impl Recorder {
             counts: &self.counts,
             threads_unended: self.threads.unended(),
             allocators: &self.found_allocators,
+            forked_ns: self.forked_ns,
         };
         recorded.summary(now_ns, is_alive)
     }
@@ -312,8 +375,6 @@ impl Recorder {
 
 #[cfg(test)]
 mod tests {
-    use std::mem::offset_of;
-
     use slimline_trace::session::SessionWriter;
     use slimline_trace::tables::{RangeOrigin, StackEnd};
     use slimline_trace::wire::{MessageKind, RangeKind, SampleHead};

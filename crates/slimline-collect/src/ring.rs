@@ -137,6 +137,19 @@ impl ProcessFile {
         self.half(offset).store(value, Ordering::Release);
     }
 
+    /// The process's numbers in its own namespace, which comes first.
+    pub(crate) fn own_numbers(&self) -> (u64, u32) {
+        (self.header_u64(offset_of!(ProcessHeader, pid_namespace)), self.header_u32(offset_of!(ProcessHeader, pid)))
+    }
+
+    /// The [`Self::own_numbers`] of the process that it was forked from, and when; none where it was not.
+    pub(crate) fn fork(&self) -> Option<((u64, u32), u64)> {
+        let forked_ns = self.header_u64(offset_of!(ProcessHeader, forked_ns));
+        let namespace = self.header_u64(offset_of!(ProcessHeader, forked_from_namespace));
+        let from = (namespace, self.header_u32(offset_of!(ProcessHeader, forked_from)));
+        (forked_ns != 0).then_some((from, forked_ns))
+    }
+
     /// Writes a word as the agent does.
     #[cfg(test)]
     pub(crate) fn put_u64(&self, offset: usize, value: u64) {

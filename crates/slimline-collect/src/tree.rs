@@ -2,6 +2,11 @@
 //! statically, or for another C library) or was started without (`env -i`), which are sampled from outside as soon as they are
 //! found, up to their next `exec`.
 //!
+//! A child that was made behind its agent's back, as by a system call in assembly or by `clone` with its parent's memory, has the
+//! agent in its memory but no file: it is sampled from outside, too.
+//!
+//! So is a thread that its process's agent did not see begin, as by `clone` with a thread's flags.
+//!
 //! They are looked for among the processes with an agent, which may have become one by `exec`, those that are sampled from
 //! outside or could not be recorded, and the children of all these. One that has ended before it is found is not seen.
 
@@ -16,6 +21,7 @@ use crate::clock::monotonic_ns;
 use crate::drain::{Drain, is_alive};
 use crate::loaded_agent::{LoadedAgent, Presence, environment_address};
 use crate::perf_rings::{RingOptions, Rings};
+use crate::proc_text;
 use crate::running_program::{Program, Running, Verdict, Verdicts};
 use crate::source::Source;
 use crate::writer_thread::WriterThread;
@@ -28,6 +34,10 @@ const LOOK_EVERY_FOR_EACH_NS: u64 = 400_000;
 const MOST_OUTSIDE: usize = 64;
 /// Processes that are not recorded and told one by one; those beyond are counted. A build may start one a millisecond.
 const MOST_UNRECORDED: usize = 256;
+/// Looks after which a process with an agent that has made no file will make none: a forked one makes it before anything else.
+const LOOKS_FOR_FILE: u32 = 3;
+/// The same of a thread without a ring. It takes one as soon as it begins.
+const LOOKS_FOR_RING: u32 = 5;
 /// Number of the first program that is sampled from outside: those with agents are numbered from 0 in each process.
 const FIRST_OUTSIDE: u32 = 1000;
 
@@ -43,6 +53,7 @@ pub(crate) struct Tree {
     agent: LoadedAgent,
     options: RingOptions,
     verdicts: Verdicts,
+    /// By process, or by thread where the others of its process are recorded.
     outside: HashMap<u32, Outside>,
     /// How many there were.
     outside_so_far: u32,
@@ -50,8 +61,12 @@ pub(crate) struct Tree {
     over: Vec<ProcessSummary>,
     /// Those that are not recorded, up to [`MOST_UNRECORDED`]; the last one has the number of all others.
     unrecorded: Vec<ProcessSummary>,
-    /// Those of them that are alive.
-    told: HashMap<u32, Program>,
+    /// Those of them that are alive, with their places there.
+    told: HashMap<u32, (Program, usize)>,
+    /// Those that have an agent in their memory and no file, and how often that was seen.
+    without_file: HashMap<u32, u32>,
+    /// Threads that have no ring of their process's agent, and how often that was seen.
+    without_ring: HashMap<(u32, u32), u32>,
     /// Those that have an agent, and where their environment lies: the same file may be run again without.
     with_agent: HashMap<u32, (Program, u64)>,
     /// Those that went on to another program, which is to be looked at.
@@ -72,6 +87,8 @@ impl Tree {
             over: Vec::new(),
             unrecorded: Vec::new(),
             told: HashMap::new(),
+            without_file: HashMap::new(),
+            without_ring: HashMap::new(),
             with_agent: HashMap::new(),
             went_on: HashSet::new(),
             last_look_ns: monotonic_ns(),
@@ -91,9 +108,48 @@ impl Tree {
         let children: Vec<u32> = known.iter().flat_map(|&pid| children_of(pid)).collect();
         let pids: HashSet<u32> = known.into_iter().chain(children).collect();
         self.with_agent.retain(|pid, _| pids.contains(pid));
+        self.without_file.retain(|pid, _| pids.contains(pid));
+        self.without_ring.retain(|(pid, _), _| pids.contains(pid));
         for pid in pids {
             self.look_at(pid, now_ns, writer);
+            if self.with_agent.contains_key(&pid) {
+                self.look_at_threads(pid, now_ns);
+            }
         }
+    }
+
+    /// Looks for threads that the agent of their process does not know, as it did not see them begin.
+    fn look_at_threads(&mut self, pid: u32, now_ns: u64) {
+        let unknown = tasks_of(pid).filter(|&tid| tid != pid && !self.drain.has_ring_of(pid, tid));
+        for tid in unknown.collect::<Vec<_>>() {
+            let looks = self.without_ring.entry((pid, tid)).or_default();
+            *looks += 1;
+            let Some((program, _)) = self.with_agent.get(&pid).filter(|_| *looks == LOOKS_FOR_RING) else { continue };
+            let program = *program;
+            if let Err(refused) = self.sample_thread_from_outside((pid, tid), program) {
+                let why =
+                    format!("its thread {tid} was made by a system call (clone) that slimline's library did not see");
+                self.told.insert(tid, (program, self.unrecorded.len()));
+                let name = Running::of(pid).map_or_else(String::new, |of| of.name().to_string_lossy().into_owned());
+                self.tell_unrecorded(tid, name, format!("{why}{refused}"), now_ns);
+            }
+        }
+    }
+
+    fn sample_thread_from_outside(&mut self, task: (u32, u32), program: Program) -> Result<(), String> {
+        if self.outside.len() >= MOST_OUTSIDE {
+            return Err(format!(", and {MOST_OUTSIDE} others are sampled from outside already"));
+        }
+        let number = FIRST_OUTSIDE + self.outside_so_far;
+        match Rings::attach_thread_until_exec(&self.options, task, number) {
+            Ok(rings) => {
+                self.outside.insert(task.1, Outside { rings, program });
+                self.outside_so_far += 1;
+            }
+            Err(RecordError::NoSuchProcess(_)) => {}
+            Err(error) => return Err(format!("; {error}")),
+        }
+        Ok(())
     }
 
     fn look_at(&mut self, pid: u32, now_ns: u64, writer: &WriterThread) {
@@ -108,7 +164,13 @@ impl Tree {
             None => {}
         }
         let has_agent = |&(of, begun): &(Program, u64)| of == program && environment_address(pid) == Some(begun);
-        if self.told.get(&pid) == Some(&program) || self.with_agent.get(&pid).is_some_and(has_agent) {
+        if let Some((_, place)) = self.told.get(&pid).filter(|(told, _)| *told == program) {
+            if let (Some(summary), Some((user_ns, system_ns))) = (self.unrecorded.get_mut(*place), cpu_times_ns(pid)) {
+                (summary.user_ns, summary.system_ns) = (Some(user_ns), Some(system_ns));
+            }
+            return;
+        }
+        if self.with_agent.get(&pid).is_some_and(has_agent) {
             return;
         }
         // What it was told as is over.
@@ -117,6 +179,16 @@ impl Tree {
         let name = running.name().to_string_lossy().into_owned();
         let why = match self.verdicts.on(&running) {
             Verdict::MayHaveAgent => match self.agent.presence_in(pid) {
+                Presence::Loaded { .. }
+                    if program != Program::Hidden && !self.drain.has_file_of(pid) && is_forked(pid) =>
+                {
+                    let looks = self.without_file.entry(pid).or_default();
+                    *looks += 1;
+                    if *looks < LOOKS_FOR_FILE {
+                        return;
+                    }
+                    format!("{name} was made by a system call (fork or clone) that slimline's library did not see")
+                }
                 Presence::Loaded { begun } => {
                     // Of those that hide, one program looks like the next.
                     if program != Program::Hidden {
@@ -129,13 +201,13 @@ impl Tree {
             },
             Verdict::Without(why) => why,
             Verdict::Unrecordable(why) => {
-                self.told.insert(pid, program);
+                self.told.insert(pid, (program, self.unrecorded.len()));
                 self.tell_unrecorded(pid, name, why, now_ns);
                 return;
             }
         };
         if let Err(refused) = self.sample_from_outside(pid, program) {
-            self.told.insert(pid, program);
+            self.told.insert(pid, (program, self.unrecorded.len()));
             self.tell_unrecorded(pid, name, format!("{why}{refused}"), now_ns);
         }
     }
@@ -166,10 +238,13 @@ impl Tree {
             }
             return;
         }
+        let (user_ns, system_ns) = cpu_times_ns(pid).unzip();
         self.unrecorded.push(ProcessSummary {
             state: ProcessState::Failed,
             failure: Some(why),
             executable,
+            user_ns,
+            system_ns,
             ..ProcessSummary::begun(format!("p{pid}-unrecorded{}", self.unrecorded.len()), pid, now_ns)
         });
     }
@@ -184,6 +259,43 @@ impl Tree {
     fn has_any(&self) -> bool {
         !self.over.is_empty() || !self.unrecorded.is_empty()
     }
+}
+
+/// Says of a process that is not recorded how much CPU time it is known to have used.
+fn with_cpu_time(summary: ProcessSummary) -> ProcessSummary {
+    let used_ns = summary.user_ns.unwrap_or(0) + summary.system_ns.unwrap_or(0);
+    let failure = summary.failure.map(|why| match used_ns {
+        0 => why,
+        _ => format!("{why}; it used at least {:.2} s of CPU time", used_ns as f64 / 1e9),
+    });
+    ProcessSummary { failure, ..summary }
+}
+
+/// CPU time of a process in user mode and in the kernel, so far.
+fn cpu_times_ns(pid: u32) -> Option<(u64, u64)> {
+    const NS_PER_S: u64 = 1_000_000_000;
+    let ns = |field| Some(stat_field(pid, field)?.saturating_mul(NS_PER_S / rustix::param::clock_ticks_per_second()));
+    Some((ns(14)?, ns(15)?))
+}
+
+/// Whether a process runs what the one that made it ran then.
+fn is_forked(pid: u32) -> bool {
+    const PF_FORKNOEXEC: u64 = 0x40;
+    stat_field(pid, 9).is_some_and(|flags| flags & PF_FORKNOEXEC != 0)
+}
+
+/// A field of `/proc/<pid>/stat` behind the third, as proc_pid_stat(5) counts them.
+fn stat_field(pid: u32, field: usize) -> Option<u64> {
+    let stat = proc_text::read(&format!("/proc/{pid}/stat")).ok()?;
+    // The name may hold any byte.
+    let (_, rest) = stat.rsplit_once(") ")?;
+    rest.split_ascii_whitespace().nth(field.checked_sub(3)?)?.parse().ok()
+}
+
+/// The threads of a process.
+fn tasks_of(pid: u32) -> impl Iterator<Item = u32> {
+    let tasks = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    tasks.filter_map(|task| task.file_name().to_str()?.parse().ok())
 }
 
 /// The children of a process, where the kernel tells.
@@ -223,7 +335,7 @@ impl Source for Tree {
 
     fn summaries(&self) -> Vec<ProcessSummary> {
         let mut summaries = self.drain.summaries();
-        summaries.extend(self.over.iter().chain(&self.unrecorded).cloned());
+        summaries.extend(self.over.iter().cloned().chain(self.unrecorded.iter().cloned().map(with_cpu_time)));
         summaries.extend(self.outside.values().flat_map(|outside| outside.rings.summaries()));
         summaries
     }
@@ -235,7 +347,7 @@ impl Source for Tree {
 
     fn finish(self, writer: &WriterThread) -> (Vec<ProcessSummary>, bool) {
         let (mut summaries, is_any_alive) = self.drain.finish(writer);
-        summaries.extend(self.over.into_iter().chain(self.unrecorded));
+        summaries.extend(self.over.into_iter().chain(self.unrecorded.into_iter().map(with_cpu_time)));
         for (_, outside) in self.outside {
             summaries.extend(outside.rings.finish(writer).0);
         }

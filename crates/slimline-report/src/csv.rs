@@ -3,8 +3,6 @@
 //! Shares are of what `share_of` names. All but those of loops sum to 1, with a row for what belongs to no data. Names of columns
 //! are stable, as those of the JSON are.
 
-use slimline_trace::escape::plain;
-
 use crate::simulation::csv_cell;
 use crate::text::By;
 use crate::view::{Group, Interval, Loop, Position, ProcessReport, Report, Row};
@@ -27,7 +25,7 @@ pub fn report_per_process(processes: &[ProcessReport], by: By) -> String {
 fn written<'a>(columns: impl Iterator<Item = &'a str>, rows: Vec<Vec<String>>) -> String {
     let mut text = columns.collect::<Vec<_>>().join(",") + "\n";
     for row in rows {
-        let cells: Vec<String> = row.iter().map(|cell| csv_cell(&plain(cell))).collect();
+        let cells: Vec<String> = row.iter().map(|cell| csv_cell(cell)).collect();
         text += &(cells.join(",") + "\n");
     }
     text

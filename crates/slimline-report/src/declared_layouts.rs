@@ -6,7 +6,6 @@ use serde::{Deserialize, Serialize};
 use slimline_analyze::declared_layout::{DeclaredLayout, is_rust_enum, lines};
 use slimline_attribute::tables::{Type, TypeKind};
 use slimline_attribute::typing::definitions::Definition;
-use slimline_trace::escape::plain;
 
 use crate::assemble::layout::{language, view};
 use crate::simulation::csv_cell;
@@ -207,10 +206,9 @@ impl LayoutsReport {
         for layout in &self.types {
             let TypeLayout { name, kind, language, bytes, alignment, lines, holes, hole_bytes, .. } = layout;
             let TypeLayout { padding_bytes, crossings, declared_at, units, same_name, .. } = layout;
-            let [name, crossings] = [name.clone(), crossings.join(" ")].map(|cell| csv_cell(&plain(&cell)));
-            let (file, line) = declared_at
-                .as_ref()
-                .map_or_else(Default::default, |at| (csv_cell(&plain(&at.file)), at.line.to_string()));
+            let [name, crossings] = [name.clone(), crossings.join(" ")].map(|cell| csv_cell(&cell));
+            let (file, line) =
+                declared_at.as_ref().map_or_else(Default::default, |at| (csv_cell(&at.file), at.line.to_string()));
             text += &format!(
                 "{name},{kind},{language},{bytes},{alignment},{lines},{holes},{hole_bytes},{padding_bytes},\
                  {crossings},{file},{line},{units},{same_name}\n"

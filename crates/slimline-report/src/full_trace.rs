@@ -18,6 +18,12 @@ use crate::text::number::{plural, plural_of};
 pub const UNKNOWN_FREES: [&str; 2] =
     ["block was freed whose allocation was not traced", "blocks were freed whose allocation was not traced"];
 
+/// What is missing where children were forked of which nobody knows what they inherited: of one, of several.
+pub const UNKNOWN_FORKS: [&str; 2] = [
+    "forked process does not know the allocations that it inherited: the fork was not recorded in its parent",
+    "forked processes do not know the allocations that they inherited: their forks were not recorded in their parents",
+];
+
 /// Version of the JSON. 1: the first. 2: `looked_up`, `not_looked_up`; of blocks `variable`.
 pub const TRACE_SCHEMA: u32 = 2;
 
@@ -446,7 +452,9 @@ impl TraceReport {
             "functions were left as they were by the compiler",
         );
         let [one, several] = UNKNOWN_FREES;
-        add(findings.unknown_frees, one, several);
+        add(findings.unknown_blocks.frees, one, several);
+        let [one, several] = UNKNOWN_FORKS;
+        add(findings.unknown_blocks.forks, one, several);
         add(
             findings.mixed_values,
             "value is left out, of an instruction that accesses what was not asked for, too",

@@ -34,6 +34,10 @@ pub fn import_losses(imported: &Imported) -> Vec<String> {
         (imported.lost_samples, "samples were lost in recording".to_owned()),
         (imported.throttled, "times the kernel throttled an event".to_owned()),
         (imported.malformed_records, "damaged records were left out".to_owned()),
+        (
+            imported.trailing_bytes,
+            "bytes behind the recording's end were not read: is another file appended to it?".to_owned(),
+        ),
     ])
 }
 

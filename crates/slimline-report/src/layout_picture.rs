@@ -89,3 +89,51 @@ fn panel(out: &mut impl Write, report: &LayoutReport, (name, touched): (&str, &T
     let said = format!("from one access to the next: {}", said.join(", "));
     text(out, MARGIN, bar + BAR_HEIGHT + TEXT_HEIGHT - 4, "", &said)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::layout::{LAYOUT_SCHEMA, OrderRow, VerdictRow};
+    use crate::simulation::AccessTrace;
+    use crate::strict;
+
+    #[test]
+    fn a_picture_is_xml_with_any_name_and_tiny_shares() {
+        let (to_another_line, to_another_page) = (0.0003, 0.0002);
+        let order = OrderRow {
+            order: "original",
+            mean_distance: 1.0,
+            to_another_line,
+            to_another_page,
+            caches: Vec::new(),
+            cycles: 9,
+            cycles_ratio: 1.0,
+        };
+        let report = LayoutReport {
+            schema: LAYOUT_SCHEMA,
+            trace: AccessTrace { file: strict::HOSTILE.to_owned(), ..AccessTrace::default() },
+            objects: 1,
+            object_bytes: 8,
+            reusing: 0,
+            object_accesses: 1,
+            accesses: 1,
+            beside_accesses: 0,
+            edges: 0,
+            window: 1,
+            seed: 0,
+            levels: Vec::new(),
+            inexact: 0,
+            types: Vec::new(),
+            machine: String::new(),
+            orders: vec![order],
+            other_run: None,
+            larger: Vec::new(),
+            verdict: VerdictRow { verdict: "leave", order: None, saved: None, saved_of_allocated: None },
+        };
+        let mut picture = String::new();
+        let touched = Touched { cells: vec![0, 1], rows: 2, pages: 2 };
+        write_picture(&mut picture, &report, &[("original", touched)]).unwrap();
+        let told = strict::xml(&picture).concat();
+        assert!(told.contains("another page <0.1 %") && told.contains("]]>"), "{told}");
+    }
+}

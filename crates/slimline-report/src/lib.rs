@@ -32,6 +32,8 @@ mod session_info;
 pub mod sharing;
 pub mod simulation;
 pub mod source;
+#[cfg(test)]
+mod strict;
 mod structure_map;
 pub mod svg;
 pub mod text;

@@ -7,7 +7,7 @@ use std::io::{self, Write};
 
 use slimline_analyze::full_trace::objects::{Object, ObjectOrigin};
 use slimline_layout::graph::Graph;
-use slimline_trace::escape::{dot as escape, xml};
+use slimline_trace::escape::{Xml, dot as escape};
 
 pub use self::picture::MOST_DRAWN;
 
@@ -97,11 +97,11 @@ impl<'a> DrawnGraph<'a> {
         }
         writeln!(out, "  <graph edgedefault=\"undirected\">")?;
         for &object in &self.drawn {
-            let mut data = BTreeMap::from([("label", xml(&self.label(object)))]);
+            let mut data = BTreeMap::from([("label", self.label(object))]);
             data.insert("bytes", self.objects[object as usize].bytes.to_string());
             data.extend(self.community(object).map(|community| ("community", community.to_string())));
             let data: Vec<String> =
-                data.into_iter().map(|(key, value)| format!("<data key=\"{key}\">{value}</data>")).collect();
+                data.into_iter().map(|(key, value)| format!("<data key=\"{key}\">{}</data>", Xml(value))).collect();
             writeln!(out, "    <node id=\"o{object}\">{}</node>", data.concat())?;
         }
         for &(a, b, weight) in &self.edges {
@@ -115,6 +115,7 @@ impl<'a> DrawnGraph<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::strict;
 
     /// Two of three nodes, as the third has the least weight.
     #[test]
@@ -131,6 +132,17 @@ mod tests {
         insta::assert_snapshot!("dot", String::from_utf8(dot).unwrap());
         let mut graphml = Vec::new();
         drawn.write_graphml(&mut graphml).unwrap();
-        insta::assert_snapshot!("graphml", String::from_utf8(graphml).unwrap());
+        let graphml = String::from_utf8(graphml).unwrap();
+        strict::xml(&graphml);
+        insta::assert_snapshot!("graphml", graphml);
+        let origins = [ObjectOrigin { type_name: strict::HOSTILE.to_owned(), ..ObjectOrigin::default() }];
+        let drawn = DrawnGraph::of((&objects, &origins), (&graph, &levels), 2);
+        let (mut graphml, mut picture) = (Vec::new(), String::new());
+        drawn.write_graphml(&mut graphml).unwrap();
+        drawn.write_svg(&mut picture).unwrap();
+        for markup in [String::from_utf8(graphml).unwrap(), picture] {
+            let told = strict::xml(&markup).concat();
+            assert!(told.contains(&slimline_trace::escape::plain(strict::HOSTILE)), "{told}");
+        }
     }
 }

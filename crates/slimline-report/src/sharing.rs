@@ -13,8 +13,9 @@ use crate::simulation::{AccessTrace, DataRow, csv_cell, data_row, file_and_line}
 use crate::view::Interval;
 
 /// Version of the JSON. 1: the first. 2: rows are of threads that take lines from each other time and again; `in_turn`.
-/// 3: `cost_share`, `way`; of sessions `sampled`. 4: `beside`, `overlap`. 5: `alone_accesses`.
-pub const SHARING_SCHEMA: u32 = 5;
+/// 3: `cost_share`, `way`; of sessions `sampled`. 4: `beside`, `overlap`. 5: `alone_accesses`. 6: `pid` of threads, which may be of several
+/// processes.
+pub const SHARING_SCHEMA: u32 = 6;
 
 /// Everything `slimline share` shows, and its JSON. Rows: most accesses first.
 #[derive(Clone, Debug, Serialize)]
@@ -125,6 +126,8 @@ pub struct MemberRow {
 pub struct ThreadUses {
     /// Number of its process in the trace.
     pub process: u32,
+    /// The kernel's number of the process; 0 where it is not known.
+    pub pid: u32,
     /// The kernel's number.
     pub tid: u32,
     /// How often.
@@ -289,6 +292,15 @@ impl SharingReport {
         }
     }
 
+    /// The same with the kernel's numbers of processes, by those that they have here.
+    #[must_use]
+    pub fn with_pids(mut self, pid_of: impl Fn(u32) -> Option<u32>) -> Self {
+        let sides = self.falsely_shared.iter_mut().flat_map(|row| &mut row.sides);
+        let members = self.shared.iter_mut().map(|row| &mut row.member).chain(sides);
+        members.flat_map(|member| &mut member.threads).for_each(|of| of.pid = pid_of(of.process).unwrap_or(0));
+        self
+    }
+
     /// How far threads ran at the same time, where they rather ran one after the other, so that what they did in turn tells little.
     pub fn hardly_overlapped(&self) -> Option<f64> {
         hardly_overlapped(self.overlap)
@@ -307,7 +319,7 @@ impl SharingReport {
                        fix: &str| {
             let name = |name: &Option<String>| csv_cell(name.as_deref().unwrap_or_default());
             let (variable, field) = (name(&member.name.variable), name(&member.name.field));
-            for ThreadUses { process, tid, uses } in &member.threads {
+            for ThreadUses { process, tid, uses, .. } in &member.threads {
                 let UsesRow { loads, stores, true_misses, false_misses } = uses;
                 out += &format!("{kind},{number},{variable},{field},{process},{tid},{loads},{stores},{true_misses},");
                 out += &format!("{false_misses},{lines},{writers},{uniform},{apart},{},{way},{costs}\n", csv_cell(fix));
@@ -348,7 +360,7 @@ fn name_row(member: Member, origins: &Origins) -> NameRow {
 fn member_row(member: Member, threads: &[(u32, Uses)], code: &[(u32, Uses)], origins: &Origins) -> MemberRow {
     let thread = |&(thread, uses): &(u32, Uses)| {
         let thread = origins.threads()[thread as usize];
-        ThreadUses { process: thread.process, tid: thread.tid, uses: uses.into() }
+        ThreadUses { process: thread.process, pid: 0, tid: thread.tid, uses: uses.into() }
     };
     let code_uses = |&(name, uses): &(u32, Uses)| {
         let (file, line) = file_and_line(origins.name(name));
@@ -357,6 +369,41 @@ fn member_row(member: Member, threads: &[(u32, Uses)], code: &[(u32, Uses)], ori
     let mut threads: Vec<ThreadUses> = threads.iter().map(thread).collect();
     threads.sort_by_key(|of| (std::cmp::Reverse(of.uses.loads + of.uses.stores), of.process, of.tid));
     MemberRow { name: name_row(member, origins), threads, code: code.iter().map(code_uses).collect() }
+}
+
+/// Who shares: threads of one process, or processes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sharers {
+    /// What one of them is.
+    pub one: &'static str,
+    /// And several.
+    pub several: &'static str,
+}
+
+impl Sharers {
+    /// Threads of one process.
+    pub const THREADS: Self = Self { one: "thread", several: "threads" };
+    /// Several processes, whatever threads they have.
+    pub const PROCESSES: Self = Self { one: "process", several: "processes" };
+
+    fn of<'r>(mut threads: impl Iterator<Item = &'r ThreadUses>) -> Self {
+        let first = threads.next().map(|of| of.process);
+        if threads.all(|of| Some(of.process) == first) { Self::THREADS } else { Self::PROCESSES }
+    }
+}
+
+impl SharedRow {
+    /// Who shares it.
+    pub fn sharers(&self) -> Sharers {
+        Sharers::of(self.member.threads.iter())
+    }
+}
+
+impl FalseRow {
+    /// Who takes lines from each other.
+    pub fn sharers(&self) -> Sharers {
+        Sharers::of(self.sides.iter().flat_map(|side| &side.threads))
+    }
 }
 
 /// How far threads overlapped, where that is too little.
@@ -399,36 +446,45 @@ impl Costs {
 }
 
 fn shared_row(shared: &SharedVariable, costs: Costs, origins: &Origins) -> SharedRow {
+    let member = member_row(shared.member, &shared.threads, &shared.code, origins);
+    let Sharers { one, several } = Sharers::of(member.threads.iter());
     let (way, fix) = match (shared.way, shared.is_uniform) {
         (Way::Told, _) => (
             "told",
-            "one thread tells the others by it, which no part for each thread replaces: store it less often, more at a \
-             time, and keep it apart from what is loaded often",
+            format!(
+                "one {one} tells the others by it, which no part for each {one} replaces: store it less often, more at a \
+                 time, and keep it apart from what is loaded often"
+            ),
         ),
         (Way::Exchanged, _) => (
             "exchanged",
-            "threads tell each other by it, as by a flag, a lock or the index of a queue, which no part for each thread \
-             replaces: hand over more at a time, less often, and keep it on a line apart from other data",
+            format!(
+                "{several} tell each other by it, as by a flag, a lock or the index of a queue, which no part for each \
+                 {one} replaces: hand over more at a time, less often, and keep it on a line apart from other data"
+            ),
         ),
         (Way::Updated, true) => {
             // By addresses a lock that is exchanged is no other than a counter.
             (
                 "updated",
-                "a part for each thread, on a line of its own, where each only adds to it; add them up when all of it is \
-                 wanted",
+                format!(
+                    "a part for each {one}, on a line of its own, where each only adds to it; add them up when all of it \
+                     is wanted"
+                ),
             )
         }
-        (Way::Updated, false) => {
-            ("updated", "one thread has most of the accesses: let the others hand it what they have, in larger pieces")
-        }
+        (Way::Updated, false) => (
+            "updated",
+            format!("one {one} has most of the accesses: let the others hand it what they have, in larger pieces"),
+        ),
     };
     SharedRow {
-        member: member_row(shared.member, &shared.threads, &shared.code, origins),
+        member,
         total: shared.uses().into(),
         uniform: shared.is_uniform,
         way,
         fix: costs.fix(|| match shared.beside.is_empty() {
-            true => fix.to_owned(),
+            true => fix.clone(),
             false => format!("{fix}; and put what is shared on the same line on a line apart"),
         }),
         cost_share: costs.share,
@@ -459,6 +515,7 @@ fn false_row(
     let side = |side: &Side| member_row(side.member, &side.threads, &side.code, origins);
     let sides: Vec<MemberRow> = falsely.sides.iter().map(side).collect();
     let apart = falsely.apart_bytes;
+    let Sharers { one, several } = Sharers::of(sides.iter().flat_map(|side| &side.threads));
     let is_one =
         |of: fn(&Member) -> u32| falsely.sides.windows(2).all(|pair| of(&pair[0].member) == of(&pair[1].member));
     let name = |row: &MemberRow| match (&row.name.field, &row.name.variable) {
@@ -472,21 +529,21 @@ fn false_row(
             let behind = before(member).map(|(row, _)| name(row)).unwrap_or_default();
             match is_one(|member| member.0) {
                 true => format!(
-                    "alignas({line_bytes}) before {behind}: what one thread stores and others use on lines of their own"
+                    "alignas({line_bytes}) before {behind}: what one {one} stores and others use on lines of their own"
                 ),
                 false => format!("alignas({line_bytes}) on {behind}, and nothing behind it in its line"),
             }
         }
         Cut::Nowhere if sides.len() > 1 => {
             let names = sides.iter().map(name).collect::<Vec<_>>().join(", ");
-            format!("what one thread stores and others use on lines of their own: of {names}")
+            format!("what one {one} stores and others use on lines of their own: of {names}")
         }
         Cut::Elements | Cut::Nowhere if is_handed_over => format!(
-            "threads hand these elements to each other while they are at others in the same line: hand over {line_bytes} \
+            "{several} hand these elements to each other while they are at others in the same line: hand over {line_bytes} \
              bytes or more at a time"
         ),
         Cut::Elements | Cut::Nowhere => format!(
-            "threads' elements are {apart} bytes apart: pad each to {line_bytes} bytes (alignas({line_bytes}) on its type)"
+            "{several}' elements are {apart} bytes apart: pad each to {line_bytes} bytes (alignas({line_bytes}) on its type)"
         ),
     };
     FalseRow {

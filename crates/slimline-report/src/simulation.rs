@@ -5,6 +5,7 @@ mod outcomes;
 use serde::Serialize;
 use slimline_analyze::origins::{Data, DataKind, Origins};
 use slimline_simulate::simulation::{Options, Outcome};
+use slimline_trace::escape::plain;
 use slimline_trace::stream::pages::HomesInfo;
 
 use crate::full_trace::{Position, known};
@@ -417,10 +418,11 @@ pub fn file_and_line(text: &str) -> (Option<String>, Option<u32>) {
     }
 }
 
-/// Quoted where it has to be (RFC 4180).
+/// A cell on one line without control characters, quoted where it has to be (RFC 4180).
 pub(crate) fn csv_cell(text: &str) -> String {
+    let text = plain(text);
     match text.contains([',', '"', '\n', '\r']) {
         true => format!("\"{}\"", text.replace('"', "\"\"")),
-        false => text.to_owned(),
+        false => text,
     }
 }

@@ -3,7 +3,7 @@
 
 use std::fmt::{self, Write};
 
-use slimline_trace::escape::xml;
+use slimline_trace::escape::Xml;
 
 use crate::histogram::{DataHistogram, HistogramReport};
 use crate::simulation::AccessTrace;
@@ -103,5 +103,5 @@ pub(crate) fn what_ran(trace: &AccessTrace) -> String {
 }
 
 pub(crate) fn text(out: &mut impl Write, x: usize, y: usize, attributes: &str, content: &str) -> fmt::Result {
-    writeln!(out, "<text x=\"{x}\" y=\"{y}\" {attributes}>{}</text>", xml(content))
+    writeln!(out, "<text x=\"{x}\" y=\"{y}\" {attributes}>{}</text>", Xml(content))
 }

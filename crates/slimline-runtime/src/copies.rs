@@ -17,6 +17,7 @@ use core::ptr;
 use core::sync::atomic::AtomicPtr;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
+use crate::children::Children;
 use crate::entry::{__slimline_gate, cursor_offset, state_offset};
 use crate::gate::Gate;
 use crate::{dynamic_blocks, handlers, kernel, process, thread, words};
@@ -35,6 +36,9 @@ pub(crate) struct RuntimeCopy {
     pub(crate) object_loaded: extern "C" fn(usize),
     pub(crate) sigaction: unsafe extern "C" fn(c_int, *const libc::sigaction, *mut libc::sigaction) -> c_int,
     pub(crate) signal: extern "C" fn(c_int, usize) -> usize,
+    pub(crate) mapped: extern "C" fn(usize, usize),
+    pub(crate) has_shared: extern "C" fn(usize, usize) -> bool,
+    pub(crate) children: Children,
     add: extern "C" fn(&'static RuntimeCopy),
     /// The process's one, once it is known; itself, where it is that.
     first: AtomicPtr<RuntimeCopy>,
@@ -43,7 +47,7 @@ pub(crate) struct RuntimeCopy {
 }
 
 /// Changes with [`RuntimeCopy`], with what a ring is and with what the functions there are asked for. Copies of others stay alone.
-const VERSION: u32 = 5;
+const VERSION: u32 = 6;
 
 static COPY: RuntimeCopy = RuntimeCopy {
     gate: &__slimline_gate,
@@ -55,6 +59,9 @@ static COPY: RuntimeCopy = RuntimeCopy {
     object_loaded: process::object_loaded,
     sigaction: handlers::sigaction,
     signal: handlers::signal,
+    mapped: process::mapped,
+    has_shared: process::has_shared,
+    children: Children::OURS,
     add,
     first: AtomicPtr::new(ptr::null_mut()),
     next: AtomicPtr::new(ptr::null_mut()),

@@ -28,6 +28,8 @@ extern crate std;
 #[cfg(feature = "archive")]
 mod atomics;
 #[cfg(feature = "archive")]
+mod children;
+#[cfg(feature = "archive")]
 mod copies;
 #[cfg(feature = "archive")]
 mod dynamic_blocks;
@@ -40,6 +42,8 @@ mod handlers;
 mod hooks;
 mod kernel;
 #[cfg(feature = "archive")]
+mod mappings;
+#[cfg(feature = "archive")]
 mod marks;
 mod objects;
 #[cfg(all(feature = "archive", not(test)))]
@@ -48,6 +52,7 @@ mod panic;
 mod process;
 mod ring;
 mod scratch;
+mod shared;
 mod stream;
 #[cfg(feature = "archive")]
 mod thread;

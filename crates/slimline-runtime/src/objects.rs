@@ -80,21 +80,29 @@ pub(crate) struct Mapping {
 
 /// Finds the file that is mapped at `address`, and puts its path into `path`. None where none is.
 pub(crate) fn find(address: usize, path: &mut Path) -> Option<Mapping> {
-    let file = kernel::open(c"/proc/self/maps", libc::O_RDONLY).ok()?;
-    let mut buffer = [const { core::mem::MaybeUninit::<u8>::uninit() }; 1024];
     let mut line = Line::new(address);
-    let found = loop {
+    let mut found = None;
+    read_maps(|byte| {
+        if found.is_none() {
+            found = line.take(byte, path);
+        }
+    });
+    found
+}
+
+/// Hands on each byte of `/proc/self/maps`; false where that can't be read.
+pub(crate) fn read_maps(mut each: impl FnMut(u8)) -> bool {
+    let Ok(file) = kernel::open(c"/proc/self/maps", libc::O_RDONLY) else { return false };
+    let mut buffer = [const { core::mem::MaybeUninit::<u8>::uninit() }; 1024];
+    loop {
         let read = kernel::read(file, initialized(&mut buffer));
         if read == 0 {
-            break None;
+            break;
         }
-        let mapping = buffer_of(&buffer, read).iter().find_map(|&byte| line.take(byte, path));
-        if mapping.is_some() {
-            break mapping;
-        }
-    };
+        buffer_of(&buffer, read).iter().for_each(|&byte| each(byte));
+    }
     kernel::close(file);
-    found
+    true
 }
 
 /// The buffer as bytes, which the kernel fills in.

@@ -3,8 +3,9 @@
 
 use core::cell::UnsafeCell;
 use core::ffi::{CStr, c_char, c_int, c_void};
+use core::ops::Range;
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
-use core::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize};
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize};
 
 use slimline_trace::stream::ring::{
     CLOSED_BY_PROGRAM, CLOSED_WITHOUT_READER, DIRECTORY_VARIABLE, GATE_BYTES, PAUSED_VARIABLE,
@@ -13,17 +14,17 @@ use slimline_trace::stream::ring::{
 use crate::entry::__slimline_gate;
 use crate::gate::Gate;
 use crate::objects::{self, Path};
-use crate::ring::Ring;
-use crate::{copies, entry, kernel, thread};
+use crate::ring::{self, Fork, Ring};
+use crate::{copies, entry, kernel, shared, thread};
 
 unsafe extern "C" {
     static environ: *const *const c_char;
     /// What the C library's `pthread_atfork` calls, which is in another archive that not all programs are linked with, and says whose
     /// handlers these are, so that they go with that object: ours stay.
     fn __register_atfork(
-        prepare: Option<unsafe extern "C" fn()>,
-        parent: Option<unsafe extern "C" fn()>,
-        child: Option<unsafe extern "C" fn()>,
+        prepare: Option<extern "C" fn()>,
+        parent: Option<extern "C" fn()>,
+        child: Option<extern "C" fn()>,
         object: *const c_void,
     ) -> c_int;
 }
@@ -42,6 +43,11 @@ static RING: AtomicUsize = AtomicUsize::new(0);
 static PARENTS: AtomicUsize = AtomicUsize::new(0);
 /// The process that the ring is of: a `vfork` child has our memory but is another.
 static PROCESS: AtomicU32 = AtomicU32::new(0);
+/// Which fork made the process, or the one that it inherits everything from: the time stamp, 0 for none, and the process.
+static FORKED_AT: AtomicU64 = AtomicU64::new(0);
+static FORKED_FROM: AtomicU32 = AtomicU32::new(0);
+/// Address of a page that the kernel clears in forked children, with a word that is not 0; 0 where there is none.
+static WIPED: AtomicUsize = AtomicUsize::new(0);
 /// 1 + the key whose destructor ends threads; 0 where there is none.
 static KEY: AtomicU32 = AtomicU32::new(0);
 /// Whether [`watch`] was called; children inherit what it asked for.
@@ -88,6 +94,39 @@ pub(crate) fn ring() -> Option<Ring> {
 /// Whether the caller is the process that the ring is of.
 pub(crate) fn is_ours() -> bool {
     PROCESS.load(Relaxed) == kernel::process_id()
+}
+
+/// Whether the caller is a child with memory of its own that was made by a system call which nobody saw.
+pub(crate) fn is_unseen_fork() -> bool {
+    // SAFETY: mapped for good by `mark`.
+    unsafe { (WIPED.load(Relaxed) as *const usize).as_ref() }.is_some_and(|word| *word == 0)
+}
+
+/// In such a child: it goes on as any forked child, but nobody noted what its parent had then.
+pub(crate) fn adopt() {
+    thread::forget_fork();
+    FORKED_AT.store(0, Relaxed);
+    in_forked_child();
+}
+
+/// Has [`is_unseen_fork`] know this process.
+fn mark() {
+    const BYTES: usize = 4096;
+    if WIPED.load(Relaxed) == 0
+        && let Some(page) = kernel::map(BYTES)
+    {
+        if kernel::wipe_on_fork(page, BYTES) {
+            WIPED.store(page, Relaxed);
+        } else {
+            // SAFETY: just mapped.
+            unsafe { kernel::unmap(page, BYTES) };
+        }
+    }
+    let page = WIPED.load(Relaxed) as *mut usize;
+    if !page.is_null() {
+        // SAFETY: our own page.
+        unsafe { page.write(1) };
+    }
 }
 
 /// Nothing is to be recorded any more: functions that begin from now on do not try.
@@ -168,7 +207,10 @@ fn begin(paths: &mut Paths) -> Option<Ring> {
     // SAFETY: in a forked child it stays mapped up to here.
     if let Some(parents) = unsafe { Ring::at(PARENTS.swap(0, Relaxed)) } {
         match ring {
-            Some(ring) => ring.inherit_objects(parents),
+            Some(ring) => {
+                ring.inherit_objects(parents);
+                ring.inherit_allocations(Fork { stamp: FORKED_AT.load(Relaxed), process: FORKED_FROM.load(Relaxed) });
+            }
             None => {
                 parents.header().untraced_children.fetch_add(1, Relaxed);
             }
@@ -177,7 +219,34 @@ fn begin(paths: &mut Paths) -> Option<Ring> {
         // interrupted.
         unsafe { parents.leave(thread::is_in_handler()) };
     }
-    ring.inspect(|ring| ring.begin())
+    ring.inspect(|ring| {
+        mark();
+        tell_shared(*ring, 0..usize::MAX, ring::stamp());
+        ring.begin();
+    })
+}
+
+/// Tells the reader of mappings in these addresses that other processes may share.
+fn tell_shared(ring: Ring, addresses: Range<usize>, since: u64) {
+    let is_ours = |address| ring.contains(address) || gates().any(|gate| gate.address() == address);
+    shared::tell(ring, addresses, is_ours, since);
+}
+
+/// The program has mapped or unmapped these addresses.
+pub(crate) extern "C" fn mapped(start: usize, bytes: usize) {
+    let _signals = kernel::Signals::block();
+    // SAFETY: as in `ring`, which tells of all mappings when it makes one.
+    if let Some(ring) = unsafe { Ring::at(RING.load(Relaxed)) }.filter(|_| is_ours()) {
+        let since = thread::writes_since(ring).unwrap_or_else(ring::stamp);
+        tell_shared(ring, start..start.saturating_add(bytes), since);
+    }
+}
+
+/// Whether the reader knows of a shared mapping in these addresses.
+pub(crate) extern "C" fn has_shared(start: usize, bytes: usize) -> bool {
+    // SAFETY: as in `ring`.
+    let ring = unsafe { Ring::at(RING.load(Relaxed)) };
+    ring.is_some_and(|ring| ring.has_shared_in(&(start..start.saturating_add(bytes))))
 }
 
 /// Those below have their place in the thread's own memory.
@@ -194,7 +263,7 @@ pub(crate) fn watch() {
         if libc::pthread_key_create(&raw mut key, Some(at_thread_end)) == 0 && key < KEYS_WITHOUT_HEAP {
             KEY.store(key + 1, Relaxed);
         }
-        __register_atfork(None, None, Some(in_forked_child), core::ptr::null());
+        __register_atfork(Some(before_fork), None, Some(in_forked_child), core::ptr::null());
     }
 }
 
@@ -202,9 +271,28 @@ unsafe extern "C" fn at_thread_end(state: *mut c_void) {
     thread::end(state);
 }
 
-unsafe extern "C" fn in_forked_child() {
-    let signals = kernel::Signals::block();
+/// Notes the fork in the trace: the child inherits the allocations that are known there.
+pub(crate) extern "C" fn before_fork() {
+    // SAFETY: as in `ring`, which would make one here: a process without one has nothing to hand on but what it inherited.
+    let ring = unsafe { Ring::at(RING.load(Relaxed)) };
+    if let Some(ring) = ring.filter(|ring| !ring.is_stopped() && is_ours()) {
+        {
+            // Code that is not traced may have mapped some.
+            let _signals = kernel::Signals::block();
+            tell_shared(ring, 0..usize::MAX, thread::writes_since(ring).unwrap_or_else(ring::stamp));
+        }
+        thread::note_fork();
+    }
+}
+
+/// In a forked child.
+pub(crate) extern "C" fn in_forked_child() {
+    let _signals = kernel::Signals::block();
     thread::forget();
+    if let Some(Fork { stamp, process }) = thread::fork() {
+        FORKED_AT.store(stamp, Relaxed);
+        FORKED_FROM.store(process, Relaxed);
+    }
     forget_gate();
     // A child that has made no ring yet still has its own parent's.
     let parents = RING.swap(0, Relaxed);
@@ -212,7 +300,6 @@ unsafe extern "C" fn in_forked_child() {
         PARENTS.store(parents, Relaxed);
     }
     STATE.store(UNKNOWN, Release);
-    drop(signals);
 }
 
 /// In a forked child: the gate is its parent's, and gets a page of its own. It is open, so that the child makes a ring as

@@ -10,13 +10,14 @@ use core::sync::atomic::{AtomicU8, AtomicU32, AtomicU64};
 use slimline_trace::stream::ring::{
     BLOCKS, BLOCKS_OFFSET, CHUNK_BYTES, CLOSED_BY_PROGRAM, FILE_BYTES, FILE_EXTENSION, GATE_BYTES, GATE_OFFSET,
     HEAD_BYTES, MAGIC, MOST_FULL, OBJECTS_BYTES, OBJECTS_OFFSET, OVERFLOW_BYTES, ObjectHead, RingHeader, RingState,
-    SEVERAL_OFFSET, SLOT_BYTES, SLOTS, SLOTS_OFFSET, Slot, SlotState, ThreadBlock, UNKNOWN_BYTES, VERSION,
-    chunk_offset,
+    SEVERAL_OFFSET, SHARED, SHARED_OFFSET, SLOT_BYTES, SLOTS, SLOTS_OFFSET, SharedMapping, Slot, SlotState,
+    ThreadBlock, UNKNOWN_BYTES, VERSION, chunk_offset,
 };
 
 use crate::gate::Gate;
 use crate::kernel::{self, Populated};
 use crate::objects::{Mapping, Path};
+use crate::shared::Shared;
 
 /// How long a thread waits for the reader before it looks whether there still is one.
 const PATIENCE_MS: u32 = 20;
@@ -25,6 +26,13 @@ const PATIENCE_MS: u32 = 20;
 #[derive(Clone, Copy)]
 pub(crate) struct Ring {
     start: usize,
+}
+
+/// Names a [`FORKS`](slimline_trace::stream::record::FORKS) record.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Fork {
+    pub(crate) stamp: u64,
+    pub(crate) process: u32,
 }
 
 /// A slot that a thread has taken.
@@ -240,6 +248,30 @@ impl Ring {
         (number < BLOCKS).then(|| unsafe { &*((self.start + offset) as *const ThreadBlock) })
     }
 
+    /// Tells the reader of a mapping that other processes may share, or that one is over.
+    pub(crate) fn add_shared(self, mapping: Shared, since: u64) {
+        let number = self.header().shared.fetch_add(1, Relaxed) as usize;
+        if let Some(entry) = self.shared(number) {
+            entry.start.store(mapping.start as u64, Relaxed);
+            entry.bytes.store((mapping.end - mapping.start) as u64, Relaxed);
+            entry.object.store(mapping.object, Relaxed);
+            entry.offset.store(mapping.offset, Relaxed);
+            entry.since.store(since, Release);
+        }
+    }
+
+    /// An entry for a shared mapping; none beyond the room for them.
+    pub(crate) fn shared<'a>(self, number: usize) -> Option<&'a SharedMapping> {
+        let offset = SHARED_OFFSET + number * size_of::<SharedMapping>();
+        // SAFETY: as in `header`; inside the area of shared mappings.
+        (number < SHARED).then(|| unsafe { &*((self.start + offset) as *const SharedMapping) })
+    }
+
+    /// Whether an address lies in it.
+    pub(crate) fn contains(self, address: usize) -> bool {
+        (self.start..self.start + FILE_BYTES).contains(&address)
+    }
+
     /// When a slot's chunk was taken.
     pub(crate) fn began(self, slot: u32) -> u64 {
         self.slot(slot as usize).began.load(Relaxed)
@@ -259,6 +291,12 @@ impl Ring {
                 self.add_block(word(&block.bias) as usize, word(&block.start) as usize, word(&block.since));
             }
         }
+    }
+
+    /// Says which state of its parent the process begins with.
+    pub(crate) fn inherit_allocations(self, Fork { stamp, process }: Fork) {
+        self.header().forked_from.store(process.into(), Relaxed);
+        self.header().forked_at.store(stamp, Relaxed);
     }
 
     fn gate_byte<'a>(self) -> &'a AtomicU8 {

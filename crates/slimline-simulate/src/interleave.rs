@@ -40,6 +40,8 @@ pub struct Interleaver<'a> {
     batch: Vec<Access>,
     usual: u64,
     processes: Vec<Process>,
+    /// Whether what one process does is in others' way, too.
+    is_together: bool,
     /// By number of the thread.
     threads: Vec<Done>,
 }
@@ -95,8 +97,15 @@ impl<'a> Interleaver<'a> {
             batch: Vec::new(),
             usual: USUAL,
             processes: Vec::new(),
+            is_together: false,
             threads: Vec::new(),
         }
+    }
+
+    /// Has processes be in each other's way as threads of one are, as they share memory.
+    #[must_use]
+    pub fn together(self) -> Self {
+        Self { is_together: true, ..self }
     }
 
     /// Hands on where pages and threads are. What was taken in before and is not handed on yet is taken to be there, too.
@@ -123,7 +132,7 @@ impl<'a> Interleaver<'a> {
             let even = even.min(self.usual.saturating_mul(MOST_TIMES));
             self.usual = (self.usual.saturating_mul(15).saturating_add(even) / 16).max(1);
         }
-        let process = self.process(stream.0);
+        let process = self.process(if self.is_together { 0 } else { stream.0 });
         let place = self.free.pop().unwrap_or_else(|| {
             self.stretches.push(Stretch::default());
             self.stretches.len() - 1

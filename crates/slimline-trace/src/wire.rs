@@ -51,7 +51,7 @@ pub const PROCESS_FILE_EXTENSION: &str = "ring";
 /// First bytes of a process file.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"slimring");
 /// Layout version of everything in this module. Version 1: the first.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// Rings in a process file: how many threads can be sampled at the same time. A thread takes the first slot that is
 /// free, so that the collector need not look far. A slot is reused after its thread ended and its ring was drained; threads beyond are counted in [`ProcessHeader::threads_without_ring`].
@@ -328,6 +328,15 @@ pub struct ProcessHeader {
     pub followed_bytes: AtomicU64,
     /// A bit for each [`NotLookedThrough`].
     pub not_looked_through: AtomicU64,
+    /// Of a forked child: `CLOCK_MONOTONIC` at the fork; 0 otherwise. The child begins with its parent's ranges, and with its
+    /// allocation call paths under the same numbers.
+    pub forked_ns: AtomicU64,
+    /// [`Self::pid`] of that parent, which another process may have adopted the child from by now.
+    pub forked_from: AtomicU32,
+    /// Zero.
+    pub reserved: AtomicU32,
+    /// [`Self::pid_namespace`] of that parent.
+    pub forked_from_namespace: AtomicU64,
     /// Why the agent gave up, NUL-terminated UTF-8.
     pub failure: [u8; 256],
 }

@@ -134,7 +134,12 @@ impl TraceSink for Counter {
                 counted.for_each(|(segment, run)| times[segment.0 as usize] += u64::from(run));
                 *words = chunk.words.into_owned();
             }
-            Event::Begin(_) | Event::Code { .. } | Event::Blocks { .. } | Event::PutInOrder { .. } | Event::End(_) => {}
+            Event::Begin(_)
+            | Event::Code { .. }
+            | Event::Blocks { .. }
+            | Event::SharedMappings { .. }
+            | Event::PutInOrder { .. }
+            | Event::End(_) => {}
         }
         Ok(())
     }

@@ -13,10 +13,11 @@ use std::num::NonZeroU64;
 
 use anyhow::{Context, bail};
 use slimline_analyze::full_trace::attributed::AttributedAccesses;
+use slimline_analyze::full_trace::heap::UnknownBlocks;
 use slimline_analyze::full_trace::unseen::Unseen;
 use slimline_analyze::origins::Origins;
 use slimline_collect::{TraceOutcome, is_drmemtrace};
-use slimline_report::full_trace::{ProgramEnd, UNKNOWN_FREES, untraced};
+use slimline_report::full_trace::{ProgramEnd, UNKNOWN_FORKS, UNKNOWN_FREES, untraced};
 use slimline_report::simulation::AccessTrace;
 use slimline_simulate::access::Consumer;
 use slimline_trace::session::End;
@@ -76,11 +77,24 @@ pub(crate) fn end_as(outcome: &TraceOutcome, written: anyhow::Result<()>) -> ! {
 
 /// Reads all accesses, and hands them on in one order.
 pub(crate) fn read(input: &AccessInput, consumer: &mut (dyn Consumer + Send)) -> anyhow::Result<Accesses> {
+    read_as(input, AttributedAccesses::new(), consumer)
+}
+
+/// The same, where memory that processes share has one address in all of them.
+pub(crate) fn read_sharing(input: &AccessInput, consumer: &mut (dyn Consumer + Send)) -> anyhow::Result<Accesses> {
+    read_as(input, AttributedAccesses::new().sharing_memory(), consumer)
+}
+
+fn read_as(
+    input: &AccessInput,
+    accesses: AttributedAccesses,
+    consumer: &mut (dyn Consumer + Send),
+) -> anyhow::Result<Accesses> {
     if !tells_data(input) {
         check_unasked(&input.collecting, "a trace")?;
         return beside(consumer, |consumer| addresses::read(input, consumer));
     }
-    attributed(input, AttributedAccesses::new(), consumer)
+    attributed(input, accesses, consumer)
 }
 
 /// The same of a recorded trace.
@@ -149,13 +163,14 @@ pub(crate) fn killed(end: End) -> Option<String> {
 }
 
 /// What is not known of the accesses, in words.
-pub(crate) fn unknown(program: &Program, unseen: &Unseen, unknown_frees: u64) -> Vec<String> {
+pub(crate) fn unknown(program: &Program, unseen: &Unseen, blocks: UnknownBlocks) -> Vec<String> {
     let mut missing = Vec::from_iter(untraced(&unseen.untraced(program)));
     const OVERSIZED: [&str; 2] = [
         "copy or fill of more than 64 GiB: the trace is damaged",
         "copies and fills of more than 64 GiB: the trace is damaged",
     ];
-    for (count, [one, several]) in [(unknown_frees, UNKNOWN_FREES), (unseen.oversized(), OVERSIZED)] {
+    let counts = [(blocks.frees, UNKNOWN_FREES), (blocks.forks, UNKNOWN_FORKS), (unseen.oversized(), OVERSIZED)];
+    for (count, [one, several]) in counts {
         if count > 0 {
             missing.push(format!("{count} {}", if count == 1 { one } else { several }));
         }
@@ -219,8 +234,15 @@ mod tests {
 
     fn record(directory: &Path, homes: Option<PageHomes>) {
         let mut recorder = Recorder::asking(RecordingWriter::create(directory, Vec::new()).unwrap(), homes);
-        let process =
-            Process { number: 0, pid: 7, parent_pid: 1, program: String::new(), started_ns: 0, is_here: true };
+        let process = Process {
+            number: 0,
+            pid: 7,
+            parent_pid: 1,
+            program: String::new(),
+            started_ns: 0,
+            is_here: true,
+            fork: None,
+        };
         recorder.take(Event::Begin(process)).unwrap();
         recorder
             .take(Event::Object {

@@ -1,16 +1,18 @@
 //! The sides of `slimline diff` and `slimline check`: whatever their paths name.
 
 use std::fs;
-use std::io::ErrorKind;
+use std::io::{ErrorKind, Read as _};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow, bail, ensure};
 use slimline_analyze::comparison::traced;
+use slimline_attribute::module::unread::is_code;
+use slimline_collect::Input;
 use slimline_report::comparison::{Comparison, Snapshot};
 use slimline_report::declared_layouts::{LayoutOrder, TypeFilter};
 use slimline_report::simulation::SimulationReport;
 use slimline_simulate::simulation::Options;
-use slimline_trace::regular_file::read_regular;
+use slimline_trace::regular_file::open_regular;
 use slimline_trace::stream::recording::is_recording;
 
 use crate::accesses;
@@ -19,6 +21,8 @@ use crate::machines::{machine, simulation};
 use crate::pipeline;
 use crate::recorded::RecordedTrace;
 
+/// Bytes that a file is known by.
+const BEGIN_BYTES: u64 = 16;
 /// No JSON of slimline's that anybody keeps is larger.
 const MOST_JSON_BYTES: u64 = 1 << 30;
 
@@ -65,14 +69,14 @@ impl Side {
             return Ok(if is_recording(path) { Self::Trace } else { Self::Session });
         }
         ensure!(found.is_file(), "{}: not a regular file", shown());
-        let mut begin = [0; 4];
-        let read = fs::File::open(path).and_then(|mut file| std::io::Read::read(&mut file, &mut begin));
-        if read.with_context(shown)? == begin.len() && begin == *b"\x7fELF" {
+        let mut begin = Vec::new();
+        open_regular(path).and_then(|file| file.take(BEGIN_BYTES).read_to_end(&mut begin)).with_context(shown)?;
+        if is_code(&begin) {
             return Ok(Self::Program);
         }
-        let content = read_regular(path, MOST_JSON_BYTES).with_context(shown)?;
-        match String::from_utf8(content) {
+        match Input::open(path).with_context(shown)?.into_text(MOST_JSON_BYTES) {
             Ok(text) if text.trim_start().starts_with('{') => Ok(Self::Json(text)),
+            Err(error) if error.kind() != ErrorKind::InvalidData => Err(error).with_context(shown),
             _ => bail!(
                 "{}: neither a session, a trace, a program nor JSON of slimline report, layouts or simulate",
                 shown()

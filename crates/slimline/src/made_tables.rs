@@ -1,5 +1,5 @@
 //! Site tables that are made here when a program runs: of what gcc has compiled, of code that a translator finds, and of static
-//! variables.
+//! variables. Also records of what a process has that none of its threads wrote: what it inherited, and memory that it shares.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs;
@@ -11,8 +11,9 @@ use slimline_attribute::hooked::{TranslatedCode, site_tables};
 use slimline_attribute::module::Module;
 use slimline_attribute::module::store::FileStore;
 use slimline_attribute::statics::StaticsTable;
-use slimline_collect::{Event, FoundCode, OwnBlock, TraceSink};
+use slimline_collect::{Event, Fork, FoundCode, OwnBlock, SharedRange, TraceSink};
 use slimline_trace::stream::chunk::Chunk;
+use slimline_trace::stream::record::{INHERITS, SHARED};
 use slimline_trace::stream::ring::ObjectHead;
 use slimline_trace::stream::{MOST_STATICS_STREAMS, STATICS_STREAM};
 
@@ -44,6 +45,8 @@ struct Told {
     opened: HashMap<u64, Rc<StaticsTable>>,
     /// Where these blocks begin and end, and whose they are.
     blocks: BTreeMap<u64, (u64, u64)>,
+    /// Shared mappings that no chunk has come for yet.
+    mappings: Vec<SharedRange>,
 }
 
 #[derive(Clone, Copy, Default)]
@@ -133,8 +136,25 @@ impl<'s, S: TraceSink> WithMadeTables<'s, S> {
         Ok(())
     }
 
+    /// Tells which state of its parent a process begins with, once it is known itself.
+    fn begin(&mut self, process: u32, fork: Option<Fork>) -> io::Result<()> {
+        let Some(Fork { stamp, process: parent }) = fork else { return Ok(()) };
+        self.tell(process, stamp, vec![vec![INHERITS.word(), stamp, parent]])
+    }
+
+    /// Tells of shared mappings, before the first chunk that may know of them.
+    fn tell_mappings(&mut self, process: u32, until: u64) -> io::Result<()> {
+        let Some(told) = self.told.get_mut(&process) else { return Ok(()) };
+        let ripe: Vec<_> = told.mappings.extract_if(.., |mapping| mapping.since <= until).collect();
+        ripe.into_iter().try_for_each(|SharedRange { start, bytes, object, offset, since }| {
+            let began = since - u64::from(object != 0);
+            self.tell(process, began, vec![vec![SHARED.word(), start, bytes, object, offset]])
+        })
+    }
+
     /// Tells where a thread's own variables are, before the first of its chunks.
     fn meet(&mut self, chunk: &Chunk<'_>) -> io::Result<()> {
+        self.tell_mappings(chunk.process, chunk.began)?;
         let (process, pointer) = (chunk.process, chunk.thread_pointer);
         if pointer == 0 || !self.told.entry(process).or_default().threads.insert(pointer) {
             return Ok(());
@@ -169,6 +189,15 @@ impl<S: TraceSink> TraceSink for WithMadeTables<'_, S> {
                 return self.sink.take(Event::Object { process, path: "translated code".to_owned(), head, section });
             }
             Event::Blocks { process, blocks } => return self.take_blocks(process, blocks),
+            Event::SharedMappings { process, mappings } => {
+                self.told.entry(process).or_default().mappings.extend(mappings);
+                return Ok(());
+            }
+            Event::Begin(process) => {
+                let (number, fork) = (process.number, process.fork);
+                self.sink.take(Event::Begin(process))?;
+                return self.begin(number, fork);
+            }
             event => {
                 if let Event::Chunk(chunk) | Event::Part(chunk) = &event {
                     self.meet(chunk)?;

@@ -88,7 +88,7 @@ impl FoundObjects {
             }
             bail!("{file}: {}", why_nothing(trace.recording(), &format!("none is to a block {what}")));
         }
-        Ok(trace.described(pass, found.threads(), (found.unseen(), found.unknown_frees())))
+        Ok(trace.described(pass, found.threads(), (found.unseen(), found.unknown_blocks())))
     }
 }
 

@@ -80,6 +80,7 @@ pub(crate) fn sharing(session: &Session, line_bytes: u32) -> anyhow::Result<(Acc
     let info = session.info();
     let processes = load(session, info)?;
     let mut lines = SampledLines::new(line_bytes);
+    processes.iter().for_each(|(_, process)| lines.add_process(&process.mappings));
     for (index, (_, process)) in processes.iter().enumerate() {
         for part in process.parts() {
             lines.update(index, (&part?).into());

@@ -5,6 +5,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use anyhow::bail;
+use slimline_analyze::full_trace::heap::UnknownBlocks;
 use slimline_analyze::full_trace::unseen::Unseen;
 use slimline_report::simulation::AccessTrace;
 use slimline_trace::stream::decode::{Decoder, Program};
@@ -100,14 +101,19 @@ impl RecordedTrace {
     }
 
     /// What is told of it where a reader saw so many threads, and what of it is missing.
-    pub(crate) fn described(&self, pass: &Pass, threads: u64, (unseen, unknown_frees): (&Unseen, u64)) -> AccessTrace {
+    pub(crate) fn described(
+        &self,
+        pass: &Pass,
+        threads: u64,
+        (unseen, blocks): (&Unseen, UnknownBlocks),
+    ) -> AccessTrace {
         let mut missing = self.missing_code.clone();
         let (undecoded, unordered) = pass.doubts();
         missing.extend(unordered);
         missing.extend(self.recording.info().end.and_then(killed));
         missing.extend(not_recorded(&self.recording));
         missing.extend(undecoded);
-        missing.extend(unknown(self.program(), unseen, unknown_frees));
+        missing.extend(unknown(self.program(), unseen, blocks));
         AccessTrace {
             file: self.directory.display().to_string(),
             format: "trace",

@@ -148,7 +148,7 @@ impl Live {
             Event::Chunk(chunk) => self.chunk(chunk),
             Event::Part(chunk) => drop(self.part(chunk, None)),
             // They come as an object, with its table, and as chunks.
-            Event::Code { .. } | Event::Blocks { .. } => {}
+            Event::Code { .. } | Event::Blocks { .. } | Event::SharedMappings { .. } => {}
             Event::PutInOrder { process } => self.put_in_order(process),
             Event::End(end) => {
                 if let Some(traced) = self.processes.get_mut(&end.process) {
@@ -292,7 +292,7 @@ impl TraceSink for Recorder {
                 self.ask_for_homes()
             }
             // They come as an object, with its table, and as chunks.
-            Event::Code { .. } | Event::Blocks { .. } => Ok(()),
+            Event::Code { .. } | Event::Blocks { .. } | Event::SharedMappings { .. } => Ok(()),
             Event::PutInOrder { .. } => Ok(()),
             Event::End(end) => {
                 let pid = self.pids.get(&end.process).copied().unwrap_or(0);
@@ -390,7 +390,7 @@ pub(crate) fn program_of(recording: &Recording) -> (GrowingProgram, Vec<String>)
 }
 
 fn info_of(process: Process) -> ProcessInfo {
-    let Process { number, pid, parent_pid, program, started_ns, is_here: _ } = process;
+    let Process { number, pid, parent_pid, program, started_ns, is_here: _, fork: _ } = process;
     ProcessInfo { number, pid, parent_pid, program, started_ns, ..ProcessInfo::default() }
 }
 
@@ -456,10 +456,27 @@ pub(crate) fn lost(end: &ProcessEnd) -> Vec<String> {
             "times that a thread got its own variables of a library that was opened while the program ran are not told, as no room was left: \
              accesses to those are by the names that instructions give",
         ),
+        (
+            losses.untold_mappings.into(),
+            "shared mappings, as no room was left to name them: lines of these are not compared with other processes'",
+        ),
+        (
+            losses.unseen_forks.into(),
+            "child processes made by a system call (fork, clone) that slimline did not see: they are traced without their \
+             parent's allocations, and their first records may have overwritten up to 256 KiB of this process's",
+        ),
     ] {
         if count > 0 {
             missing.push(format!("{count} {what}"));
         }
+    }
+    if losses.memory_children > 0 {
+        missing.push(format!(
+            "{} children that share this process's memory and thread-local storage (clone with CLONE_VM): what they accessed, and \
+             meanwhile the threads that made them, is not traced ({} KiB of records)",
+            losses.memory_children,
+            losses.lent_bytes.div_ceil(1024)
+        ));
     }
     missing.extend(untold(end));
     missing

@@ -70,7 +70,9 @@ pub(crate) fn print_draw(count: usize) -> Result<bool> {
 }
 
 fn compare_all(cases: &[Case], times: u32, slimline: &Slimline) -> Result<bool> {
-    println!("| program | CPU seconds alone | processes | recorded runs | equal | |\n| --- | --- | --- | --- | --- | --- |");
+    println!(
+        "| program | CPU seconds alone | processes | recorded runs | equal | |\n| --- | --- | --- | --- | --- | --- |"
+    );
     let work = work_directory()?;
     let next = AtomicUsize::new(0);
     let comparisons = Mutex::new(Vec::new());

@@ -88,11 +88,8 @@ impl Package {
 /// The cases, whose packages are installed then; only those of `only`, if that names any package.
 pub(super) fn cases(in_ci: bool, only: &[String]) -> Result<Vec<Case>> {
     let wanted = |package: &Package| only.is_empty() || only.contains(&package.name);
-    let packages: Vec<Package> = Drawn::read()?
-        .package
-        .into_iter()
-        .filter(|package| wanted(package) && (!in_ci || package.in_ci))
-        .collect();
+    let packages: Vec<Package> =
+        Drawn::read()?.package.into_iter().filter(|package| wanted(package) && (!in_ci || package.in_ci)).collect();
     let names = packages.iter().flat_map(|package| package.needs.iter().chain([&package.name]));
     setup::install_debian(&names.map(String::as_str).collect::<Vec<_>>())?;
     Ok(packages.into_iter().map(case).collect())

@@ -98,6 +98,30 @@ impl Parents {
     }
 }
 
+/// The process that a child was forked from, as its header names it, and when.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Fork {
+    pub(crate) time_ns: u64,
+    pub(crate) pid: u32,
+    pub(crate) pid_namespace: u64,
+}
+
+impl Fork {
+    /// In a forked child that has still its parent's file.
+    pub(crate) fn now() -> Option<Self> {
+        let header = header()?;
+        let (pid, pid_namespace) = (header.pid.load(Relaxed), header.pid_namespace.load(Relaxed));
+        Some(Self { time_ns: now_ns(), pid, pid_namespace })
+    }
+
+    /// Notes it in the child's own file.
+    pub(crate) fn note(self, header: &ProcessHeader) {
+        header.forked_from.store(self.pid, Relaxed);
+        header.forked_from_namespace.store(self.pid_namespace, Relaxed);
+        header.forked_ns.store(self.time_ns, Relaxed);
+    }
+}
+
 impl Drop for Parents {
     fn drop(&mut self) {
         if !self.0.is_null() {

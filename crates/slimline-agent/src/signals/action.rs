@@ -5,7 +5,7 @@ use core::sync::atomic::AtomicBool;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use super::{KernelAction, mask, our_action, ours, shadow};
-use crate::{kernel, process};
+use crate::{handler, kernel, process};
 
 /// Of ours and the shadow.
 struct Actions {
@@ -58,6 +58,11 @@ pub(super) fn kernel_action(signal: i32, new: Option<&KernelAction>) -> Result<K
     kernel::check(result).map(|_| old)
 }
 
+/// Whether the kernel calls our handler for `signal`.
+pub(super) fn is_ours(signal: i32) -> bool {
+    kernel_action(signal, None).is_ok_and(|action| action.handler == handler::entry())
+}
+
 /// Puts our handler in the place of what is there, which becomes the target's action.
 pub(super) fn take_over(signal: i32) {
     let Some(row) = row(signal) else { return };
@@ -66,6 +71,21 @@ pub(super) fn take_over(signal: i32) {
             actions[row] = found;
         }
     });
+}
+
+/// Installs our action anew for the signals that we have taken over: what it blocks has changed.
+pub(super) fn refresh() {
+    with(|actions| {
+        for (signal, action) in [ours(), shadow()].into_iter().zip(*actions).filter(|&(signal, _)| signal != 0) {
+            let _ = kernel_action(signal, Some(&our_action(is_restarting(&action)))); // it is ours already
+        }
+    });
+}
+
+/// Whether system calls that one of ours interrupts are to be restarted. Triggers come in user mode and interrupt none, so
+/// the target's wish can be followed.
+fn is_restarting(action: &KernelAction) -> bool {
+    action.handler == libc::SIG_DFL || action.handler == libc::SIG_IGN || action.flags & libc::SA_RESTART as u64 != 0
 }
 
 /// Puts the target's actions for ours and the shadow back; see [`super::release`].
@@ -90,12 +110,8 @@ pub(super) fn exchange(signal: i32, new: Option<KernelAction>) -> Option<KernelA
         let old = actions[row];
         if let Some(new) = new {
             actions[row] = new;
-            // Triggers come in user mode and interrupt no system call, so the target's wish can be followed.
-            let restart = new.handler == libc::SIG_DFL
-                || new.handler == libc::SIG_IGN
-                || new.flags & libc::SA_RESTART as u64 != 0;
             // It can't fail: the same signal was taken over with the same handler.
-            let _ = kernel_action(signal, Some(&our_action(restart)));
+            let _ = kernel_action(signal, Some(&our_action(is_restarting(&new))));
         }
         old
     }))

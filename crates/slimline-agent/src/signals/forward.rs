@@ -111,7 +111,8 @@ fn postpone(info: &SignalInfo) {
     queue_to_self(shadow(), &marked);
 }
 
-fn queue_to_self(signal: i32, info: &SignalInfo) {
+/// Sends a signal with these contents to the calling thread.
+pub(super) fn queue_to_self(signal: i32, info: &SignalInfo) {
     let mut info = *info;
     info.signal = signal;
     kernel::queue_signal(kernel::process_id(), Some(kernel::thread_id()), signal, info_address(&info));

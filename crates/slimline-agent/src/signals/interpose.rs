@@ -13,7 +13,7 @@ use libc::{sigset_t, timespec};
 
 use super::action::{exchange, row};
 use super::mask::{from_kernel, to_kernel};
-use super::{action_of, bit, forward, kernel_of_libc, libc_of_kernel, ours, shadow};
+use super::{action_of, bit, faults, forward, kernel_of_libc, libc_of_kernel, ours, shadow};
 use crate::kernel;
 use crate::onward::{fail, onward};
 use crate::trigger::{SignalInfo, Trigger};
@@ -49,6 +49,7 @@ unsafe fn translate_back(set: *mut sigset_t) {
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn sigaction(signal: c_int, new: *const libc::sigaction, old: *mut libc::sigaction) -> c_int {
+    faults::leave_to_program(signal);
     // SAFETY: null or an action, by the caller's promise.
     let wanted = unsafe { new.as_ref() };
     if row(signal).is_some()
@@ -83,6 +84,7 @@ static INTERRUPTING: AtomicU32 = AtomicU32::new(0);
 
 /// Installs a handler for a signal that we have taken over; None where it is none, or the caller a `vfork` child.
 fn install(signal: c_int, handler: usize, flags: c_int, mask: u64) -> Option<usize> {
+    faults::leave_to_program(signal);
     row(signal)?;
     if handler == libc::SIG_ERR {
         fail(libc::EINVAL);
@@ -145,6 +147,7 @@ fn set_disposition(signal: c_int, disposition: usize) -> Option<usize> {
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn siginterrupt(signal: c_int, interrupting: c_int) -> c_int {
+    faults::leave_to_program(signal);
     if let Some(row) = row(signal)
         && let Some(mut action) = exchange(signal, None)
     {

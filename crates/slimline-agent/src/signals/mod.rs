@@ -18,6 +18,7 @@
 #![allow(unsafe_code)] // system calls, signal frames
 
 mod action;
+pub(crate) mod faults;
 pub(crate) mod forward;
 #[cfg(feature = "preload")]
 mod interpose;
@@ -71,10 +72,15 @@ const REAL_TIME: core::ops::RangeInclusive<i32> = 34..=64;
 /// Takes `signal` for the triggers; false where that is impossible. Again in a forked child, where it is so already.
 pub(crate) fn claim(signal: i32) -> bool {
     if ours() != 0 {
+        // In a forked child a handler of forks that ran before ours may have gone to the kernel.
+        [ours(), shadow()].into_iter().filter(|&taken| !action::is_ours(taken)).for_each(action::take_over);
+        faults::claim();
+        action::refresh();
         return ours() == signal;
     }
     let free = REAL_TIME.rev().find(|&candidate| candidate != signal && is_free(candidate));
     let Some(shadow) = free else { return false };
+    faults::claim();
     SHADOW.store(shadow, Relaxed);
     OURS.store(signal, Relaxed);
     action::take_over(signal);
@@ -88,6 +94,7 @@ pub(crate) fn claim(signal: i32) -> bool {
 /// Gives back what [`claim`] took: the kernel has the target's actions again. Triggers that are still on their way would
 /// end a process that has none for them, so ours is ignored then.
 pub(crate) fn release() {
+    faults::release();
     let (_, blocked) = kernel::set_mask(libc::SIG_BLOCK, 0);
     let wished = mask::from_kernel(blocked);
     let ours = OURS.swap(0, Relaxed);
@@ -108,7 +115,7 @@ fn is_free(signal: i32) -> bool {
     action::kernel_action(signal, None).is_ok_and(|action| action.handler == libc::SIG_DFL)
 }
 
-/// What the kernel shall call: our handler, with all signals blocked while it runs, and whether an interrupted system
+/// What the kernel shall call: our handler, with all signals blocked while it runs but the faults that come to us, and whether an interrupted system
 /// call is restarted as the target wants it for its own.
 fn our_action(restart: bool) -> KernelAction {
     let restart = if restart { libc::SA_RESTART as u64 } else { 0 };
@@ -116,7 +123,7 @@ fn our_action(restart: bool) -> KernelAction {
         handler: handler::entry(),
         flags: (libc::SA_SIGINFO | libc::SA_ONSTACK | SA_RESTORER) as u64 | restart,
         restorer: handler::restorer(),
-        mask: u64::MAX,
+        mask: !faults::unblocked(),
     }
 }
 

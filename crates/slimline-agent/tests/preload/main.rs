@@ -106,6 +106,49 @@ fn a_child_whose_perf_is_refused_is_sampled_by_timers() {
     assert!(!child.samples.is_empty() && child.samples.iter().all(|sample| sample.head.weight_ns > 0));
 }
 
+/// An allocator's lock is held while a function of ours is called for the first time.
+#[test]
+fn a_program_may_allocate_before_the_agent_starts_and_wherever_it_likes() {
+    let target = Target::compile("early");
+    for trigger in BOTH {
+        let run = same(&target, &[], trigger);
+        assert!(run.processes.len() > 10, "its children by fork");
+    }
+}
+
+#[test]
+fn a_stack_may_be_guarded_in_its_middle() {
+    let target = Target::compile_with("guarded.c", "cc", &["-O2"]);
+    for trigger in BOTH {
+        same(&target, &[], trigger);
+    }
+}
+
+/// Faults come to the agent first where the program leaves them to the kernel.
+#[test]
+fn faults_of_the_program_are_what_they_were() {
+    let target = Target::compile("faults");
+    for trigger in BOTH {
+        for way in ["none", "null", "overflow", "sent", "raised", "blocked", "file", "handled", "raw", "left"] {
+            same(&target, &[way], trigger);
+        }
+    }
+}
+
+/// Without copies of its memory a program can't be sampled from inside: it runs, and that is told.
+#[test]
+fn where_the_kernel_copies_no_memory_nothing_is_sampled() {
+    let (sandbox, target) = (Target::compile("sandbox"), Target::compile("spin"));
+    let path = target.path().to_str().unwrap();
+    let expected = alone(target.command(&["2", "200"]));
+    let run = recorded(sandbox.command(&[path, "2", "200"]), run::config(TriggerKind::PerfSigtrap));
+    assert_eq!((run.output.status, run.output.stdout), (expected.status, expected.stdout));
+    let process =
+        run.processes.iter().find(|process| process.state == ProcessState::Failed as u32).expect("that failed");
+    assert!(process.failure.contains("process_vm_readv"), "{}", process.failure);
+    assert!(process.samples.is_empty());
+}
+
 #[test]
 fn samples_carry_the_address_the_stack_and_an_exact_burst() {
     let target = Target::compile("spin");

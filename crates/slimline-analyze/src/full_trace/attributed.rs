@@ -22,13 +22,14 @@ use super::block_names::BlockNames;
 use super::elements::NO_LEAF;
 use super::findings::{allocated_at, called_at, callers_of, field, line, of_leaf, place};
 use super::function_names::FunctionNames;
-use super::heap::GroupBlocks;
 use super::heap::blocks::Blocks;
 use super::heap::live_blocks::{Group, NO_GROUP};
+use super::heap::{GroupBlocks, UnknownBlocks};
 use super::keyed::{Collected, Written};
 use super::parts::Parts;
 use super::plans::{Plans, plain_kind};
 use super::regions::Regions;
+use super::shared_memory::SharedMemory;
 use super::spots::{AccessedSpot, AccessedSpots, Column, Memory, Spot, of_number};
 use super::statics::Statics;
 use super::unseen::Unseen;
@@ -63,6 +64,8 @@ pub struct AttributedAccesses {
     parts: Option<Parts>,
     /// None where nobody asked.
     regions: Option<Regions>,
+    /// None where nobody asked.
+    shared: Option<SharedMemory>,
     unseen: Unseen,
 }
 
@@ -164,6 +167,17 @@ impl AttributedAccesses {
         self
     }
 
+    /// Gives accesses to memory that processes share one address in all of them, of an address space that is no process's.
+    pub fn sharing_memory(mut self) -> Self {
+        self.shared = Some(SharedMemory::default());
+        self
+    }
+
+    /// Whether [`Self::sharing_memory`] was asked for.
+    pub fn shares_memory(&self) -> bool {
+        self.shared.is_some()
+    }
+
     /// Whether regions are told.
     pub fn tells_regions(&self) -> bool {
         self.regions.is_some()
@@ -178,6 +192,27 @@ impl AttributedAccesses {
     /// Adds the accesses of a batch, which comes after all that it can know of. `many` is told when there are some thousands, and may
     /// take them.
     pub fn update(
+        &mut self,
+        program: &Program,
+        batch: &TraceBatch<'_>,
+        accesses: &mut Vec<Access>,
+        many: &mut dyn FnMut(&mut Vec<Access>),
+    ) {
+        let Some(mut shared) = self.shared.take() else { return self.update_own(program, batch, accesses, many) };
+        shared.follow(program, batch);
+        let unified = Cell::new(accesses.len());
+        let mut unify = |accesses: &mut Vec<Access>| {
+            shared.unify(batch.process, &mut accesses[unified.get()..]);
+            many(accesses);
+            unified.set(accesses.len());
+        };
+        self.update_own(program, batch, accesses, &mut unify);
+        shared.unify(batch.process, &mut accesses[unified.get()..]);
+        self.shared = Some(shared);
+    }
+
+    /// The same with addresses as each process has them.
+    fn update_own(
         &mut self,
         program: &Program,
         batch: &TraceBatch<'_>,
@@ -254,9 +289,9 @@ impl AttributedAccesses {
         &self.unseen
     }
 
-    /// Blocks that were freed or resized but not known.
-    pub fn unknown_frees(&self) -> u64 {
-        self.blocks.unknown_frees()
+    /// Where blocks are not known.
+    pub fn unknown_blocks(&self) -> UnknownBlocks {
+        self.blocks.unknown()
     }
 
     /// By key: its instruction.
@@ -450,9 +485,9 @@ mod tests {
     /// One load in each region and outside of all, by two threads; a range is watched meanwhile.
     #[test]
     fn keys_tell_regions_and_ranges() {
-        use SiteKind::{Load, Region, Unwatch, Watch};
+        use SiteKind::{Forks, Inherits, Load, Region, Shared, Unwatch, Watch};
         let kinds: Vec<_> = Module::of_runtime().1.sites.iter().map(|site| site.kind).collect();
-        assert_eq!(kinds, [SiteKind::Resumes, Region, Watch, Unwatch]);
+        assert_eq!(kinds, [SiteKind::Resumes, Region, Watch, Unwatch, Forks, Inherits, Shared]);
         // Segments 1 to 4 are the runtime's.
         let mut program = program_of(&[&[Site::new(Load, 8)]]);
         let (id, runtime) = Module::of_runtime();

@@ -85,7 +85,7 @@ fn address_words(program: &Program, segment: SegmentId) -> u64 {
     for (told, site) in program.sites_of(segment) {
         let own: u64 = match site.kind {
             SiteKind::Enter | SiteKind::Leave | SiteKind::Untraced | SiteKind::Acquire | SiteKind::Resumes => 0,
-            SiteKind::Region | SiteKind::Unwatch => 0,
+            SiteKind::Region | SiteKind::Unwatch | SiteKind::Forks | SiteKind::Inherits => 0,
             // Lanes that are left out may have any address.
             SiteKind::Gather | SiteKind::Scatter => 0,
             SiteKind::Copy => 0b11,

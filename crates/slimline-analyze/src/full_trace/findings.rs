@@ -9,9 +9,9 @@ use slimline_trace::toolchain_source;
 use super::block_names::BlockNames;
 use super::elements::{Behind, ElementId, Elements, LeafId, Members, NO_ELEMENT, NO_LEAF, Span};
 use super::function_names::FunctionNames;
-use super::heap::GroupBlocks;
 use super::heap::blocks::Blocks;
 use super::heap::live_blocks::Group;
+use super::heap::{GroupBlocks, UnknownBlocks};
 use super::instructions::{Instructions, address};
 use super::sampling::{BySpot, LookedUp, by_spot, groups_of, looked_up, share_errors, visits_looked_up};
 use super::splitting::{Known, SplitRules, StructureFindings, Structures};
@@ -136,8 +136,8 @@ pub struct TraceFindings {
     pub untraced: BTreeMap<String, u64>,
     /// Functions that are not instrumented in any way.
     pub skipped_functions: u64,
-    /// Blocks freed that were not known.
-    pub unknown_frees: u64,
+    /// Where blocks are not known.
+    pub unknown_blocks: UnknownBlocks,
     /// Functions with loops in which they don't ask whether they are to be traced, each with why.
     pub unasked: Vec<(Place, String)>,
 }
@@ -275,7 +275,7 @@ pub fn findings(program: &Program, analysis: &TraceAnalysis, rules: &SplitRules)
     (findings.values, findings.mixed_values) = values(program, analysis, (&by_spot, &statics));
     findings.heap.iter().for_each(|row| findings.heap_total.add(row.accesses));
     findings.skipped_functions = program.modules().iter().map(|(_, module)| module.skipped.len() as u64).sum();
-    findings.unknown_frees = analysis.heap().unknown_frees();
+    findings.unknown_blocks = analysis.heap().unknown_blocks();
     findings.unasked = unasked(program);
     findings
 }

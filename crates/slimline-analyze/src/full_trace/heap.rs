@@ -4,6 +4,8 @@
 
 mod allocating;
 pub(super) mod blocks;
+mod cloned;
+mod forks;
 pub(super) mod live_blocks;
 
 use slimline_trace::stream::columns::Columns;
@@ -11,7 +13,7 @@ use slimline_trace::stream::decode::{Program, SegmentId, SiteId, Visits};
 use slimline_trace::stream::sites::{Site, SiteKind};
 
 use self::blocks::Blocks;
-pub use self::blocks::GroupBlocks;
+pub use self::blocks::{GroupBlocks, UnknownBlocks};
 use self::live_blocks::NO_GROUP;
 use super::counts::accesses;
 use super::elements::Elements;
@@ -217,9 +219,9 @@ impl HeapAccesses {
         self.blocks.elements()
     }
 
-    /// Blocks that were freed or resized but not known.
-    pub fn unknown_frees(&self) -> u64 {
-        self.blocks.unknown_frees()
+    /// Where blocks are not known.
+    pub fn unknown_blocks(&self) -> UnknownBlocks {
+        self.blocks.unknown()
     }
 }
 
@@ -424,7 +426,7 @@ mod tests {
         let first = GroupBlocks { blocks: 1, bytes: 64, live_bytes: 0, peak_bytes: 64 };
         let resized = GroupBlocks { blocks: 1, bytes: 128, live_bytes: 128, peak_bytes: 128 };
         assert_eq!(allocated(&heap), [(SiteId(1), first), (SiteId(5), resized)]);
-        assert_eq!(heap.unknown_frees(), 0);
+        assert_eq!(heap.unknown_blocks().frees, 0);
     }
 
     /// `static char pool[64]`, of which the program's own allocator cuts blocks, one at the pool's beginning; and what is loaded later in
@@ -469,7 +471,7 @@ mod tests {
             *loads.entry(heap.blocks.site_of(spot.group).0).or_default() += sum.loads;
         }
         assert_eq!(loads, BTreeMap::from([(0, 4), (1, 2), (5, 1)]));
-        assert_eq!(heap.unknown_frees(), 1);
+        assert_eq!(heap.unknown_blocks().frees, 1);
     }
 
     /// `xfree` and `xrealloc` of the program's own, which call `free` and `realloc`: inner calls are of the same blocks.
@@ -493,7 +495,7 @@ mod tests {
             let (words, visits) = visits_of(&program, run);
             let mut heap = HeapAccesses::default();
             heap.update(&program, &TraceBatch { tid: 7, visits: &visits, words: &words, ..TraceBatch::default() });
-            (allocated(&heap), heap.unknown_frees())
+            (allocated(&heap), heap.unknown_blocks().frees)
         };
         let mut run = vec![
             (0, vec![0x1000, 64]),
@@ -527,7 +529,7 @@ mod tests {
         heap.update(run.program(), &run.batch());
         let blocks = GroupBlocks { blocks: 3, bytes: 110, live_bytes: 46, peak_bytes: 100 };
         assert_eq!(allocated(&heap), [(SiteId(0), blocks)]);
-        assert_eq!(heap.unknown_frees(), 1);
+        assert_eq!(heap.unknown_blocks().frees, 1);
     }
 
     /// `pool_take` cuts blocks of a chunk of `malloc`'s, also of its beginning, and begins anew twice; `xmalloc` returns what
@@ -599,6 +601,6 @@ mod tests {
         heap.update(&program, &batch);
         let live: Vec<_> = allocated(&heap).into_iter().map(|(site, of)| (site.0, of.blocks, of.live_bytes)).collect();
         assert_eq!(live, [(0, 1, 0), (1, 3, 0)]);
-        assert_eq!(heap.unknown_frees(), 0);
+        assert_eq!(heap.unknown_blocks().frees, 0);
     }
 }

@@ -34,6 +34,7 @@ mod parts;
 mod plans;
 pub mod regions;
 pub mod sampling;
+mod shared_memory;
 pub mod splitting;
 mod spots;
 mod statics;

@@ -14,6 +14,7 @@ use slimline_trace::stream::sites::{Site, SiteKind};
 use super::TraceBatch;
 use super::attributed::{MOST_ACCESS_BYTES, address_space};
 use super::findings::{Place, allocated_at};
+use super::heap::UnknownBlocks;
 use super::heap::blocks::Blocks;
 use super::heap::live_blocks::{Addresses, Block, BlockNumber, Born, Group, NO_GROUP, Reach};
 use super::keyed::{Collected, Written};
@@ -135,7 +136,7 @@ fn place(
     number: BlockNumber,
     address: u64,
 ) -> InBlock {
-    let Block { start, end, group, content } = memory.live.block(number);
+    let Block { start, end, group, content, .. } = memory.live.block(number);
     let whole = Addresses { from: start, bytes: end - start };
     let nothing = InBlock { object: None, ordinal: 0, addresses: Addresses::ALL, group, index: None };
     // One whose group began in this batch is no static variable: those are told beforehand.
@@ -436,9 +437,9 @@ impl ObjectAccesses {
         self.threads.len() as u64
     }
 
-    /// Blocks that were freed or resized but not known.
-    pub fn unknown_frees(&self) -> u64 {
-        self.blocks.unknown_frees()
+    /// Where blocks are not known.
+    pub fn unknown_blocks(&self) -> UnknownBlocks {
+        self.blocks.unknown()
     }
 }
 

@@ -84,8 +84,8 @@ pub(super) fn plain_kind(kind: SiteKind) -> Option<AccessKind> {
 
 /// Whether blocks may begin or end at such a site.
 fn changes_blocks(kind: SiteKind) -> bool {
-    use SiteKind::{Allocate, AllocateZeroed, Free, Resize, ResizeBegins, Static};
-    matches!(kind, Allocate | AllocateZeroed | Resize | ResizeBegins | Free | Static)
+    use SiteKind::{Allocate, AllocateZeroed, Forks, Free, Inherits, Resize, ResizeBegins, Static};
+    matches!(kind, Allocate | AllocateZeroed | Resize | ResizeBegins | Free | Static | Forks | Inherits)
 }
 
 fn by_site(program: &Program, segment: SegmentId) -> Kept {
@@ -130,7 +130,7 @@ impl Plans {
                 }
                 (None, SiteKind::Untraced | SiteKind::Acquire) => {}
                 // Whoever follows them asks for them by themselves.
-                (None, SiteKind::Region | SiteKind::Watch | SiteKind::Unwatch) => {}
+                (None, SiteKind::Region | SiteKind::Watch | SiteKind::Unwatch | SiteKind::Shared) => {}
                 (None, kind) if is_of_calls(kind) && !self.follows_calls => {}
                 _ => {
                     self.loads_and_stores.truncate(first);

@@ -199,7 +199,7 @@ impl Recent {
         let Memory { process, live, elements, parts } = memory;
         let number = live.find(address);
         let block = live.block(number);
-        let Block { start, end, group, mut content } = block;
+        let Block { start, end, group, mut content, .. } = block;
         let bytes = end - start;
         let mut view = View::default();
         if group != NO_GROUP {

@@ -6,6 +6,8 @@ use std::ops::Range;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Looked {
     pub(super) process: usize,
+    /// Of processes that share memory.
+    pub(super) company: usize,
     /// How often.
     pub(super) looks: u64,
     /// From the first time to behind the last; empty where none is known.
@@ -13,8 +15,8 @@ pub(super) struct Looked {
 }
 
 impl Looked {
-    pub(super) fn never(process: usize) -> Self {
-        Self { process, looks: 0, times_ns: 0..0 }
+    pub(super) fn never(process: usize, company: usize) -> Self {
+        Self { process, company, looks: 0, times_ns: 0..0 }
     }
 
     /// Once more; 0 for a time that is not known.
@@ -27,15 +29,15 @@ impl Looked {
     }
 }
 
-/// Which part of what all threads did, but for the one that was looked at most, they did while another one of their process was at it, too,
-/// where looks are spread evenly; none where there is one thread only.
+/// Which part of what all threads did, but for the one that was looked at most, they did while another one of their process was at it, too, or
+/// of one that shares memory with it, where looks are spread evenly; none where there is one thread only.
 pub(super) fn overlap<'l>(threads: impl Iterator<Item = &'l Looked>) -> Option<f64> {
     let mut threads: Vec<&Looked> = threads.filter(|looked| !looked.times_ns.is_empty()).collect();
-    threads.sort_by_key(|looked| (looked.process, looked.looks));
+    threads.sort_by_key(|looked| (looked.company, looked.looks));
     let busiest = threads.iter().map(|looked| looked.looks).max()?;
     let mut is_left_out = false;
     let (mut looks, mut overlapped) = (0, 0.0);
-    for of_process in threads.chunk_by(|a, b| a.process == b.process) {
+    for of_process in threads.chunk_by(|a, b| a.company == b.company) {
         let several = Several::of(of_process.iter().map(|looked| &looked.times_ns));
         for looked in of_process {
             if looked.looks == busiest && !std::mem::replace(&mut is_left_out, true) {
@@ -85,7 +87,7 @@ mod tests {
     use super::*;
 
     fn looked(process: usize, looks: u64, times_ns: Range<u64>) -> Looked {
-        Looked { process, looks, times_ns }
+        Looked { process, company: process, looks, times_ns }
     }
 
     #[test]

@@ -196,6 +196,21 @@ impl<'a> Image<'a> {
             .is_some_and(|section| section.compressed_file_range().is_ok_and(|range| range.compressed_size != 0))
     }
 
+    /// Whether there is a section of this name.
+    pub(super) fn has_section(&self, name: &str) -> bool {
+        self.file.section_by_name(name).is_some()
+    }
+
+    /// Whether there is a section whose name begins so.
+    pub(super) fn has_section_of(&self, begin: &str) -> bool {
+        self.file.sections().any(|section| section.name().is_ok_and(|name| name.starts_with(begin)))
+    }
+
+    /// Whether it is the memory of a program that was killed.
+    pub(super) fn is_core_dump(&self) -> bool {
+        self.file.elf_header().e_type(ENDIAN) == elf::ET_CORE
+    }
+
     /// Whether there is a symbol table with names.
     pub fn has_symbol_table(&self) -> bool {
         self.file.elf_symbol_table().symbols().len() > 1

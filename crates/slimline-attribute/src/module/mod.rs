@@ -4,8 +4,10 @@
 //!   bias      mappings + segments ─► load bias            image     ELF: segments, bytes, relocations, FDEs
 //!   debug     DWARF, here or in a separate file           symbols   functions and variables by address
 //!   virtual_tables  where virtual bases of C++ classes lie
+//!   archive   members of static libraries               unread    what files are that have no types
 //! ```
 
+pub mod archive;
 pub mod bias;
 pub mod debug;
 mod demangled;
@@ -14,6 +16,7 @@ mod split;
 pub mod store;
 pub mod symbols;
 pub mod units;
+pub mod unread;
 mod unwind;
 pub mod virtual_tables;
 

@@ -34,6 +34,7 @@ use slimline_trace::wire::{BurstEnd, Quality};
 
 use crate::data::address_space::{AddressSpace, Modules};
 use crate::data::names::NamedAddresses;
+use crate::data::shared_memory::SharedMappings;
 use crate::data::timed::Extent;
 use crate::data::wrappers::WrapperRules;
 use crate::module::Module;
@@ -71,6 +72,8 @@ pub struct ProcessTables<'s> {
     pub follows_all: bool,
     /// Blocks of so many bytes or more were all followed.
     pub followed_bytes: u64,
+    /// When it was forked from another process of the session, with ranges that began then; 0 otherwise.
+    pub forked_ns: u64,
 }
 
 impl<'s> ProcessTables<'s> {
@@ -78,8 +81,8 @@ impl<'s> ProcessTables<'s> {
     pub fn new(summary: &ProcessSummary, process: &'s Process) -> Self {
         let Process { stacks, ranges, mappings, threads, paths, names, .. } = process;
         let follows_all = summary.follow_shift == 0;
-        let followed_bytes = summary.followed_bytes;
-        Self { pid: summary.pid, stacks, ranges, mappings, threads, paths, names, follows_all, followed_bytes }
+        let (pid, followed_bytes, forked_ns) = (summary.pid, summary.followed_bytes, summary.forked_ns);
+        Self { pid, stacks, ranges, mappings, threads, paths, names, follows_all, followed_bytes, forked_ns }
     }
 }
 
@@ -135,6 +138,7 @@ pub struct Resolver<'a> {
 struct ProcessState<'a> {
     tables: ProcessTables<'a>,
     space: AddressSpace,
+    shared: SharedMappings,
     names: NamedAddresses,
     first_thread: u32,
     sites: FxHashMap<u64, SiteId>,
@@ -143,6 +147,11 @@ struct ProcessState<'a> {
 }
 
 impl ProcessState<'_> {
+    /// Whether a range is a copy of its parent's.
+    fn is_inherited(&self, range: usize) -> bool {
+        self.tables.forked_ns != 0 && self.tables.ranges.born_ns[range] == self.tables.forked_ns
+    }
+
     /// Notes the followed blocks of a part, each with a time at which it was seen.
     fn note_followed(&mut self, part: PartTables<'_>) {
         let PartTables { samples, accesses, blocks } = part;
@@ -236,8 +245,9 @@ impl<'a> Resolver<'a> {
         }
         let space = AddressSpace::new(tables.mappings, tables.ranges, &mut self.modules);
         let names = NamedAddresses::new(tables.names);
+        let shared = SharedMappings::new(tables.mappings);
         let (sites, followed) = Default::default();
-        self.processes.push(ProcessState { tables, space, names, first_thread, sites, followed });
+        self.processes.push(ProcessState { tables, space, shared, names, first_thread, sites, followed });
         ProcessId(self.processes.len() - 1)
     }
 

@@ -115,8 +115,8 @@ impl Recorded {
 
     pub(crate) fn process(&self, pid: u32) -> ProcessTables<'_> {
         let Self { stacks, ranges, mappings, threads, paths, names, .. } = self;
-        let (follows_all, followed_bytes) = (false, 1024);
-        ProcessTables { pid, stacks, ranges, mappings, threads, paths, names, follows_all, followed_bytes }
+        let (follows_all, followed_bytes, forked_ns) = (false, 1024, 0);
+        ProcessTables { pid, stacks, ranges, mappings, threads, paths, names, follows_all, followed_bytes, forked_ns }
     }
 
     pub(crate) fn part(&self) -> PartTables<'_> {

@@ -3,12 +3,10 @@
 //! They are read to their end in one pass, whatever their size, and make no session: they name no thread, no instruction
 //! and no data.
 
-use std::fs::File;
-use std::io::{self, BufRead, BufReader, Read};
-use std::path::Path;
+use std::io::{self, BufRead, Read};
 
-/// Read in one go.
-const BUFFER_BYTES: usize = 1 << 20;
+use super::input::{Input, decode_text};
+
 /// Handed on together.
 const BATCH: usize = 1 << 12;
 /// Longest line. Those of a program that writes between them may be any.
@@ -51,6 +49,15 @@ pub struct TracedAccess {
     pub kind: TracedKind,
 }
 
+/// A trace that was read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AddressesRead {
+    /// How it is written.
+    pub format: AddressFormat,
+    /// Labels of din that are no accesses: escape records, and flushes of the cache. They are passed over.
+    pub passed_over: u64,
+}
+
 /// Why such a trace can't be read. Each displays as one line without the file's name.
 #[derive(Debug, thiserror::Error)]
 pub enum AddressTraceError {
@@ -89,31 +96,26 @@ pub enum AddressTraceError {
     Empty(&'static str),
 }
 
-/// Reads a trace to its end, `-` for standard input, and hands its accesses on in their order. Its format, which its first
-/// line tells where `format` does not.
+/// Reads a trace to its end, and hands its accesses on in their order. Its first line tells its format, where `format` does not.
 ///
 /// # Errors
-/// The file can't be read, a line can't be, or none is an access.
+/// The trace can't be read, a line can't be, or none is an access.
 pub fn read_addresses(
-    path: &Path,
+    input: Input,
     format: Option<AddressFormat>,
     take: &mut dyn FnMut(&[TracedAccess]),
-) -> Result<AddressFormat, AddressTraceError> {
-    if path == Path::new("-") {
-        return read(io::stdin().lock(), format, take);
-    }
-    let file = File::open(path).map_err(AddressTraceError::Read)?;
-    read(BufReader::with_capacity(BUFFER_BYTES, file), format, take)
+) -> Result<AddressesRead, AddressTraceError> {
+    read(decode_text(input.into_stream()).map_err(AddressTraceError::Read)?, format, take)
 }
 
 fn read(
     mut input: impl BufRead,
     mut format: Option<AddressFormat>,
     take: &mut dyn FnMut(&[TracedAccess]),
-) -> Result<AddressFormat, AddressTraceError> {
+) -> Result<AddressesRead, AddressTraceError> {
     let mut batch = Vec::with_capacity(BATCH);
     let mut text = Vec::new();
-    let mut is_empty = true;
+    let (mut is_empty, mut passed_over) = (true, 0);
     for line in 1.. {
         text.clear();
         let bytes =
@@ -142,7 +144,10 @@ fn read(
             AddressFormat::Lackey => lackey(told).map(Some),
             AddressFormat::Din => din(told),
         };
-        let Some(access) = access.map_err(wrong)? else { continue };
+        let Some(access) = access.map_err(wrong)? else {
+            passed_over += 1;
+            continue;
+        };
         batch.push(access);
         is_empty = false;
         if batch.len() == BATCH {
@@ -154,7 +159,7 @@ fn read(
         take(&batch);
     }
     match format {
-        Some(format) if !is_empty => Ok(format),
+        Some(format) if !is_empty => Ok(AddressesRead { format, passed_over }),
         _ => Err(AddressTraceError::Empty(" (lackey writes them with --trace-mem=yes)")),
     }
 }
@@ -228,7 +233,7 @@ mod tests {
     fn accesses(text: &str, format: Option<AddressFormat>) -> Result<(AddressFormat, Vec<TracedAccess>), String> {
         let mut found = Vec::new();
         let format = read(text.as_bytes(), format, &mut |batch| found.extend_from_slice(batch));
-        format.map(|format| (format, found)).map_err(|error| error.to_string())
+        format.map(|read| (read.format, found)).map_err(|error| error.to_string())
     }
 
     fn access(kind: TracedKind, address: u64, bytes: u32) -> TracedAccess {
@@ -256,6 +261,12 @@ mod tests {
             access(TracedKind::Store, 0x10, 4),
         ];
         assert_eq!(accesses(text, None), Ok((AddressFormat::Din, expected)));
+    }
+
+    #[test]
+    fn labels_that_are_no_accesses_are_counted() {
+        let read = read(&b"0 10\n3 0\n4 0\n4 0\n"[..], None, &mut |_| ()).unwrap();
+        assert_eq!(read, AddressesRead { format: AddressFormat::Din, passed_over: 3 });
     }
 
     #[test]

@@ -5,6 +5,7 @@ use std::io;
 use slimline_trace::escape::plain;
 use slimline_trace::session::SessionError;
 
+use super::input::InputError;
 use crate::perf_event::Malformed;
 
 /// Why a file can't be imported. Each displays as one line without the file's name.
@@ -13,6 +14,9 @@ pub enum ImportError {
     /// The file can't be opened or read.
     #[error("{0}")]
     Read(io::Error),
+    /// The file is not what can be read here.
+    #[error(transparent)]
+    Input(#[from] InputError),
     /// It is none of the formats.
     #[error("not a perf.data file (of a table of samples, --columns tells which column is what)")]
     NotPerfData,
@@ -27,9 +31,6 @@ pub enum ImportError {
         "a directory, as `perf record --threads` makes one: its files can't be read alone; record without --threads"
     )]
     Directory,
-    /// It has parts that lie where a pipe has been already.
-    #[error("a perf.data file that can't be read from a pipe, as it is not of `perf record -o -`; give its name")]
-    NotSeekable,
     /// The file ends within this.
     #[error("truncated: it ends within its {0}")]
     Ends(&'static str),

@@ -7,28 +7,28 @@ mod address_trace;
 mod description;
 mod drmemtrace;
 mod error;
+mod input;
 mod naming;
 mod perf_data;
 mod program;
 mod programs;
 mod table;
 
-use std::fs::File;
-use std::io::{self, BufReader, Read};
 use std::path::{Path, PathBuf};
 
 use slimline_trace::session::{Collector, Imported, Machine, SessionInfo, SessionWriter, Skid, Trigger};
 
-pub use address_trace::{AddressFormat, AddressTraceError, TracedAccess, TracedKind, read_addresses};
+pub use address_trace::{AddressFormat, AddressTraceError, AddressesRead, TracedAccess, TracedKind, read_addresses};
 use description::Description;
-pub use drmemtrace::{DrmemtraceError, DrmemtraceLosses, ThreadPart, is_drmemtrace, read_drmemtrace};
+pub use drmemtrace::{
+    AddressInput, DrmemtraceError, DrmemtraceInput, DrmemtraceLosses, ThreadPart, is_drmemtrace, open_addresses,
+    read_drmemtrace,
+};
 pub use error::ImportError;
+pub use input::{Input, InputError, packing_advice};
 use programs::Programs;
 use table::TableInput;
 pub use table::{ColumnMap, TableAccess, TableLosses, read_access_table};
-
-/// Read in one go.
-const BUFFER_BYTES: usize = 1 << 20;
 
 /// What to import.
 #[derive(Clone, Debug)]
@@ -96,30 +96,14 @@ fn read(
     progress: &mut dyn FnMut(u64),
 ) -> Result<Description, ImportError> {
     let path = &options.input;
-    let is_pipe = path == Path::new("-");
-    if !is_pipe && std::fs::metadata(path).map_err(ImportError::Read)?.is_dir() {
+    if path != Path::new("-") && std::fs::metadata(path).map_err(ImportError::Read)?.is_dir() {
         return Err(ImportError::Directory);
     }
-    if let Some(columns) = &options.columns {
-        return table::read(TableInput::open(path).map_err(ImportError::Read)?, columns, programs, progress);
+    let input = Input::open(path)?;
+    match &options.columns {
+        Some(columns) => table::read(TableInput::of(input)?, columns, programs, progress),
+        None => perf_data::read(input, programs, progress),
     }
-    if is_pipe {
-        return read_pipe(Box::new(io::stdin().lock()), programs, progress);
-    }
-    let file = File::open(path).map_err(ImportError::Read)?;
-    if !file.metadata().map_err(ImportError::Read)?.is_file() {
-        return read_pipe(Box::new(file), programs, progress);
-    }
-    let file = BufReader::with_capacity(BUFFER_BYTES, file);
-    perf_data::read(perf_data::Input::<_, Pipe>::File(file), programs, progress)
-}
-
-/// What is read from its begin to its end.
-type Pipe = Box<dyn Read>;
-
-fn read_pipe(pipe: Pipe, programs: &mut Programs, progress: &mut dyn FnMut(u64)) -> Result<Description, ImportError> {
-    let pipe = BufReader::with_capacity(BUFFER_BYTES, pipe);
-    perf_data::read(perf_data::Input::<File, _>::Pipe(pipe), programs, progress)
 }
 
 fn describe(info: &mut SessionInfo, description: Description) {

@@ -24,18 +24,17 @@ pub struct Weighing {
 impl Weighing {
     /// Of these events, each with its name as perf spells it.
     pub fn of<'a>(events: impl IntoIterator<Item = (&'a EventAttr, String)>) -> Self {
-        let (units, names): (Vec<_>, Vec<_>) =
-            events.into_iter().map(|(attr, name)| (unit_of(attr), (attr.kind, name))).unzip();
+        let (units, kinds): (Vec<_>, Vec<_>) =
+            events.into_iter().map(|(attr, name)| (unit_of(attr), Kind::of(attr, name))).unzip();
         use WeightUnit::{LatencyCycles, Period, Samples, TimeNs};
         let first_of = |unit| units.iter().position(|&other| other == Some(unit)).map(|first| (unit, first));
         let Some((unit, first)) = [LatencyCycles, TimeNs, Period, Samples].into_iter().find_map(first_of) else {
             return Self { unit: Samples, units, weighs: BTreeSet::new() };
         };
         let mut weighs = BTreeSet::from([first]);
-        let mut pmus = BTreeSet::from([names[first].0]);
-        for (event, (pmu, name)) in names.iter().enumerate() {
-            let is_the_same = units[event] == Some(unit) && of_any_pmu(name) == of_any_pmu(&names[first].1);
-            if is_the_same && of_any_pmu(name).is_some() && pmus.insert(*pmu) {
+        let mut pmus = BTreeSet::from([kinds[first].pmu]);
+        for (event, kind) in kinds.iter().enumerate() {
+            if units[event] == Some(unit) && kind.is_as(&kinds[first]) && pmus.insert(kind.pmu) {
                 weighs.insert(event);
             }
         }
@@ -82,6 +81,32 @@ impl Weighing {
             WeightUnit::Period => sample.period.unwrap_or(attr.period_or_frequency),
             WeightUnit::Samples => 1,
         })
+    }
+}
+
+/// Which event it is, on whichever PMU.
+struct Kind {
+    pmu: u32,
+    /// The number of an event that the kernel defines for all PMUs: type, and configuration without the PMU.
+    general: Option<(u32, u64)>,
+    name: String,
+}
+
+impl Kind {
+    fn of(attr: &EventAttr, name: String) -> Self {
+        let is_general = matches!(attr.kind, event_type::HARDWARE | event_type::HW_CACHE);
+        // The kernel has the PMU there, where there are several (PERF_PMU_TYPE_SHIFT).
+        let (pmu, config) = ((attr.config >> 32) as u32, u64::from(attr.config as u32));
+        match is_general && pmu != 0 {
+            true => Self { pmu, general: Some((attr.kind, config)), name },
+            false => Self { pmu: attr.kind, general: None, name },
+        }
+    }
+
+    /// Whether it is the same event as another one.
+    fn is_as(&self, other: &Self) -> bool {
+        let name = of_any_pmu(&self.name);
+        self.general.is_some() && self.general == other.general || name.is_some() && name == of_any_pmu(&other.name)
     }
 }
 
@@ -166,6 +191,30 @@ mod tests {
         check(&hybrid, WeightUnit::LatencyCycles, &[1, 3]);
         let twice = [(core.clone(), "cpu/mem-loads/P"), (core, "cpu/mem-loads/P")];
         check(&twice, WeightUnit::LatencyCycles, &[0]);
+    }
+
+    /// Events of the kernel's have the PMU in their configuration, and names that may differ by their modifiers.
+    #[test]
+    fn a_general_event_of_two_kinds_of_cores_is_one() {
+        let of = |kind, pmu: u64, config: u64| EventAttr {
+            config: pmu << 32 | config,
+            ..attr(kind, sample_type::PERIOD | sample_type::ADDR)
+        };
+        let [hardware, cache] = [event_type::HARDWARE, event_type::HW_CACHE];
+        let cycles = [
+            (of(hardware, 10, 0), "cpu_atom/cycles/u"),
+            (of(hardware, 4, 0), "cpu_core/cycles/Pu"),
+            (of(hardware, 10, 1), "cpu_atom/instructions/u"),
+            (of(hardware, 4, 1), "cpu_core/instructions/u"),
+            (of(cache, 4, 0), "cpu_core/L1-dcache-loads/u"),
+            (of(hardware, 4, 0), "cpu_core/cycles/u"),
+        ];
+        check(&cycles, WeightUnit::Period, &[0, 1]);
+        // Of a pipe without names.
+        let unnamed = [(of(cache, 10, 3), "event type 3"), (of(cache, 4, 3), "event type 3"), (of(cache, 7, 3), "")];
+        check(&unnamed, WeightUnit::Period, &[0, 1, 2]);
+        let one_pmu = [(of(hardware, 0, 0), "cycles"), (of(hardware, 0, 0), "cycles")];
+        check(&one_pmu, WeightUnit::Period, &[0]);
     }
 
     fn weight(attr: EventAttr, period: Option<u64>, latency_cycles: Option<u32>) -> Option<u64> {

@@ -79,6 +79,28 @@ impl Rings {
         Ok(attached)
     }
 
+    /// The same of one of its threads alone.
+    ///
+    /// # Errors
+    /// As [`Self::attach`].
+    pub(crate) fn attach_thread_until_exec(
+        options: &RingOptions,
+        (pid, tid): (u32, u32),
+        number: u32,
+    ) -> Result<Self, RecordError> {
+        allow_all_descriptors();
+        let refused = |error: io::Error| RecordError::refused_process(tid, error);
+        let mut attached = Self::open(options, Whom::Thread(tid), Begin::EnabledWithoutChildren).map_err(refused)?;
+        attached.tracks.only = Some([pid].into());
+        attached.note_process(pid);
+        attached.attach_thread(tid, true, &machine::online_cpus()).map_err(refused)?;
+        attached.note_thread(pid, tid);
+        attached.tracks.own.insert(tid);
+        attached.tracks.number_programs_from(pid, number);
+        attached.tracks.is_over_at_exec = true;
+        Ok(attached)
+    }
+
     /// Opens events for all threads of a process. Threads that begin meanwhile are either found by the next look or have
     /// inherited their maker's events, or both; see [`Tracks::is_seen_twice`]. The rings' own events are thread `first`'s.
     fn attach_threads(&mut self, pid: u32, first: u32) -> io::Result<()> {

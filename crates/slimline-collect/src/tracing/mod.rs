@@ -67,6 +67,32 @@ pub struct Process {
     pub started_ns: u64,
     /// Its number is ours: the kernel can be asked about it.
     pub is_here: bool,
+    /// The fork that made it, if its parent is traced.
+    pub fork: Option<Fork>,
+}
+
+/// Names a [`FORKS`](slimline_trace::stream::record::FORKS) record of a process: the state that a child begins with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fork {
+    /// Time stamp of the record.
+    pub stamp: u64,
+    /// Process id in it.
+    pub process: u64,
+}
+
+/// A mapping that other processes may share, as [`SharedMapping`](slimline_trace::stream::ring::SharedMapping) has it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SharedRange {
+    /// Its first address.
+    pub start: u64,
+    /// Its length.
+    pub bytes: u64,
+    /// What is mapped, by a number that is the same in all processes; 0: these addresses are no longer shared.
+    pub object: u64,
+    /// Offset of the first byte in the object.
+    pub offset: u64,
+    /// Time stamp: no access to it is in a stretch that began before.
+    pub since: u64,
 }
 
 /// What was not traced of a process, and what tracing did to it.
@@ -84,6 +110,14 @@ pub struct ProcessLosses {
     pub untold_objects: u32,
     /// Blocks of threads' own variables that we were not told of.
     pub untold_blocks: u32,
+    /// Shared mappings that we were not told of.
+    pub untold_mappings: u32,
+    /// Children that were made by a system call which the runtime did not see, and wrote over records of this process at first.
+    pub unseen_forks: u32,
+    /// Child processes that have this process's memory, as by `clone` with `CLONE_VM`, and are not traced.
+    pub memory_children: u32,
+    /// What those and the threads that made them wrote meanwhile, in bytes of records.
+    pub lent_bytes: u64,
     /// Chunks that are missing between others of their stream.
     pub sequence_gaps: u64,
     /// Values of a translated program that could not be read.
@@ -190,6 +224,13 @@ pub enum Event<'a> {
         process: u32,
         /// What is new.
         blocks: Vec<OwnBlock>,
+    },
+    /// Mappings of a process that others may share, or the end of some.
+    SharedMappings {
+        /// [`Process::number`].
+        process: u32,
+        /// What is new.
+        mappings: Vec<SharedRange>,
     },
     /// Records of a stream, after all that were in it before, and after all that they can know of in other streams.
     Chunk(Chunk<'a>),

@@ -18,11 +18,11 @@ use rustix::thread::futex;
 use slimline_trace::stream::record::MAX_SEGMENT_WORDS;
 use slimline_trace::stream::ring::{
     BLOCKS, BLOCKS_OFFSET, CHUNK_BYTES, CLOSED_BY_READER, CLOSED_WITHOUT_READER, FILE_BYTES, GATE_OFFSET, MAGIC,
-    OBJECTS_BYTES, OBJECTS_OFFSET, OVERFLOW_BYTES, ObjectHead, RingHeader, RingState, SLOTS, SLOTS_OFFSET, Slot,
-    SlotState, ThreadBlock, UNKNOWN_BYTES, VERSION, chunk_offset,
+    OBJECTS_BYTES, OBJECTS_OFFSET, OVERFLOW_BYTES, ObjectHead, RingHeader, RingState, SHARED, SHARED_OFFSET, SLOTS,
+    SLOTS_OFFSET, SharedMapping, Slot, SlotState, ThreadBlock, UNKNOWN_BYTES, VERSION, chunk_offset,
 };
 
-use super::{OwnBlock, ProcessLosses};
+use super::{Fork, OwnBlock, ProcessLosses, SharedRange};
 use crate::cut_files::survive_cut_files;
 use crate::pid_namespace::Numbers;
 
@@ -164,12 +164,23 @@ impl RingFile {
             untraced_chunks: self.u64_at(offset_of!(RingHeader, untraced_chunks)),
             untraced_children: self.u32_at(offset_of!(RingHeader, untraced_children)),
             untold_objects: self.u32_at(offset_of!(RingHeader, untold_objects)),
+            unseen_forks: self.u32_at(offset_of!(RingHeader, unseen_forks)),
+            memory_children: self.u32_at(offset_of!(RingHeader, memory_children)),
+            lent_bytes: self.u64_at(offset_of!(RingHeader, lent_bytes)),
+            untold_mappings: self.u32_at(offset_of!(RingHeader, shared)).saturating_sub(SHARED as u32),
             untold_blocks: self.u32_at(offset_of!(RingHeader, blocks)).saturating_sub(BLOCKS as u32),
             sequence_gaps: 0,
             has_no_words: self.u64_at(offset_of!(RingHeader, has_no_words)) != 0,
             is_cut_off: self.is_cut(),
             ..ProcessLosses::default()
         }
+    }
+
+    /// Which state of its parent a forked child begins with; none where that is not known, or it was not forked.
+    pub(super) fn fork(&self) -> Option<Fork> {
+        let [stamp, process] =
+            [offset_of!(RingHeader, forked_at), offset_of!(RingHeader, forked_from)].map(|field| self.u64_at(field));
+        (stamp != 0).then_some(Fork { stamp, process })
     }
 
     /// How long the program wanted nothing recorded, up to a time that is not after its end.
@@ -295,6 +306,20 @@ impl RingFile {
             (since != 0).then_some(OwnBlock { bias, start, since })
         };
         (from..end).map_while(block).collect()
+    }
+
+    /// Shared mappings, from number `from` on, up to one that is not filled in yet.
+    pub(super) fn shared_mappings(&self, from: usize) -> Vec<SharedRange> {
+        let end = (self.u32_at(offset_of!(RingHeader, shared)) as usize).min(SHARED);
+        let mapping = |number| {
+            let word = |field| self.u64_at(SHARED_OFFSET + number * size_of::<SharedMapping>() + field);
+            // Written last.
+            let since = word(offset_of!(SharedMapping, since));
+            let [start, bytes] = [offset_of!(SharedMapping, start), offset_of!(SharedMapping, bytes)].map(word);
+            let [object, offset] = [offset_of!(SharedMapping, object), offset_of!(SharedMapping, offset)].map(word);
+            (since != 0).then_some(SharedRange { start, bytes, object, offset, since })
+        };
+        (from..end).map_while(mapping).collect()
     }
 
     /// The objects that have site tables, from byte `from` of their area on, each with its path; and where that ends.

@@ -48,6 +48,7 @@ struct Running {
     numbers: Numbers,
     objects_to: usize,
     blocks_to: usize,
+    mappings_to: usize,
     next: HashMap<u32, Next>,
     sequence_gaps: u64,
     started_ns: u64,
@@ -192,6 +193,7 @@ impl Rings {
             .collect();
         // The rings of one process in the order in which it made them.
         names.sort_by_key(|&(pid, number, ..)| (pid, number));
+        let mut begun = Vec::new();
         for (pid, _, name, entry) in names {
             let path = entry.path();
             // Before the look: a file that is still empty when its process is gone stays so. In another namespace the
@@ -199,7 +201,7 @@ impl Rings {
             let is_old = is_old(&entry);
             let is_gone = is_last || is_old && !is_alive(pid);
             match RingFile::open(&path) {
-                Ok(ring) => self.begin(name, path, ring, sink)?,
+                Ok(ring) => begun.push((name, path, ring)),
                 Err(OpenError::Empty) if is_gone => {
                     let begun = if is_old { "" } else { JUST_BEGUN };
                     let why = format!("the size of its files is limited (ulimit -f){begun}");
@@ -212,6 +214,15 @@ impl Rings {
                 // Looked at again.
                 Err(OpenError::Empty | OpenError::NotReady | OpenError::Io) => {}
             }
+        }
+        // A parent made its ring before its children made theirs.
+        begun.sort_by_key(|(_, _, ring)| ring.started_ns());
+        for (name, path, ring) in begun {
+            if ring.fork().is_some() {
+                // What its parent had by then was handed to us before: that comes first.
+                self.running.iter_mut().try_for_each(|running| running.drain(sink).map(drop))?;
+            }
+            self.begin(name, path, ring, sink)?;
         }
         Ok(())
     }
@@ -228,6 +239,7 @@ impl Rings {
             numbers,
             objects_to: 0,
             blocks_to: 0,
+            mappings_to: 0,
             next: HashMap::new(),
             sequence_gaps: 0,
             taken_words: 0,
@@ -244,6 +256,7 @@ impl Rings {
             program,
             started_ns: running.started_ns,
             is_here: numbers.origin == Origin::Here,
+            fork: running.ring.fork(),
         };
         self.processes += 1;
         self.known.insert(name);
@@ -270,8 +283,15 @@ impl Rings {
         let number = self.processes;
         self.processes += 1;
         self.known.insert(name);
-        let process =
-            Process { number, pid, parent_pid: 0, program: String::new(), started_ns: monotonic_ns(), is_here: false };
+        let process = Process {
+            number,
+            pid,
+            parent_pid: 0,
+            program: String::new(),
+            started_ns: monotonic_ns(),
+            is_here: false,
+            fork: None,
+        };
         sink.take(Event::Begin(process))?;
         let losses = ProcessLosses::default();
         sink.take(Event::End(ProcessEnd {
@@ -308,7 +328,12 @@ impl Running {
         }
         let (process, blocks) = (self.number, self.ring.blocks(self.blocks_to));
         self.blocks_to += blocks.len();
-        if blocks.is_empty() { Ok(()) } else { sink.take(Event::Blocks { process, blocks }) }
+        if !blocks.is_empty() {
+            sink.take(Event::Blocks { process, blocks })?;
+        }
+        let mappings = self.ring.shared_mappings(self.mappings_to);
+        self.mappings_to += mappings.len();
+        if mappings.is_empty() { Ok(()) } else { sink.take(Event::SharedMappings { process, mappings }) }
     }
 
     /// Hands on all full chunks, those of one stream in their order. Whether there were any.

@@ -77,7 +77,7 @@ impl TraceSink for Seen {
                 }
             }
             Event::Code { .. } => panic!("nothing is translated"),
-            Event::Blocks { .. } | Event::PutInOrder { .. } => {}
+            Event::Blocks { .. } | Event::SharedMappings { .. } | Event::PutInOrder { .. } => {}
             Event::End(end) => self.ends.push(end),
         }
         Ok(())

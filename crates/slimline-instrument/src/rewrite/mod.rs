@@ -54,14 +54,25 @@ pub const NEXT_CHUNK: &CStr = c"__slimline_next_chunk";
 pub(crate) const NOTE: &CStr = c"__slimline_note";
 /// A byte: 0 where everything is recorded. The one [`SEVERAL_OFFSET`] behind it: whether records have time stamps.
 pub const GATE: &CStr = c"__slimline_gate";
-/// What installs signal handlers, and what of the runtime does so in their place.
-pub(crate) const INSTALL_HANDLERS: [(&CStr, &CStr); 6] = [
+/// Functions of the C library that the runtime must see, and those of its own in their place: what installs signal handlers, maps memory
+/// that processes may share, and makes children.
+pub(crate) const REDIRECTED: [(&CStr, &CStr); 16] = [
     (c"sigaction", c"__slimline_sigaction"),
     (c"signal", c"__slimline_signal"),
     (c"bsd_signal", c"__slimline_signal"),
     (c"ssignal", c"__slimline_signal"),
     (c"__sysv_signal", c"__slimline_sysv_signal"),
     (c"sysv_signal", c"__slimline_sysv_signal"),
+    (c"mmap", c"__slimline_mmap"),
+    (c"mmap64", c"__slimline_mmap"),
+    (c"munmap", c"__slimline_munmap"),
+    (c"mremap", c"__slimline_mremap"),
+    (c"shmat", c"__slimline_shmat"),
+    (c"shmdt", c"__slimline_shmdt"),
+    (c"syscall", c"__slimline_syscall"),
+    (c"clone", c"__slimline_clone"),
+    (c"__clone", c"__slimline_clone"),
+    (c"_Fork", c"__slimline_fork"),
 ];
 /// Bit of the cursor that says that there is room for a segment. Null has it clear.
 pub const ROOM_BIT: u64 = 1 << 18;
@@ -178,7 +189,8 @@ fn rewritten<'l>(
     let functions: Vec<String> = functions.map(|function| function.value().name().into_owned()).collect();
     let traced = module.put_behind(GATE, &functions)?;
     module.tell_variables_by_calls(true);
-    for (name, instead) in INSTALL_HANDLERS {
+    let is_own = |name: &CStr| name.to_str().is_ok_and(|name| told.allocators.knows(name));
+    for (name, instead) in REDIRECTED.into_iter().filter(|(name, _)| !is_own(name)) {
         module.redirect(name, instead);
     }
     let (rewritten, crossed) = insert(&module, &traced, told, origin)?;

@@ -53,6 +53,11 @@ impl OwnAllocators {
         (!self.functions.is_empty()).then(|| format!("{:016x}", hasher.finish()))
     }
 
+    /// Whether this is the linked name of one of them.
+    pub(super) fn knows(&self, name: &str) -> bool {
+        self.functions.iter().any(|own| own.function == name)
+    }
+
     /// Those that a module calls or has, by their names in it.
     pub(super) fn of(&self, module: &Module<'_>) -> HashMap<String, OwnAllocator> {
         if self.functions.is_empty() {

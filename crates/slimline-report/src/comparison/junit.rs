@@ -3,7 +3,7 @@
 
 use std::fmt::Write;
 
-use slimline_trace::escape::xml;
+use slimline_trace::escape::Xml;
 
 use super::{Check, rule_id, rule_words};
 
@@ -21,14 +21,14 @@ pub fn junit(check: &Check<'_>) -> String {
          <testsuite name=\"slimline check\" tests=\"{tests}\" failures=\"{failed}\">\n"
     );
     let mut add = |rule, name: &str, failure: Option<&str>| {
-        let (class, name) = (rule_id(rule), xml(name));
+        let (class, name) = (rule_id(rule), Xml(name));
         let _ = match failure {
             None => writeln!(text, "    <testcase classname=\"slimline.{class}\" name=\"{name}\"/>"),
             Some(message) => writeln!(
                 text,
                 "    <testcase classname=\"slimline.{class}\" name=\"{name}\">\n      <failure type=\"{class}\" \
                  message=\"{0}\">{0}</failure>\n    </testcase>",
-                xml(message)
+                Xml(message)
             ),
         };
     };

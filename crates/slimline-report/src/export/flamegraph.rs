@@ -5,7 +5,7 @@
 
 use std::fmt::{self, Write};
 
-use slimline_trace::escape::{command_line, xml};
+use slimline_trace::escape::{Xml, command_line};
 
 use super::tree::{self, Layer, Node};
 use super::{CostTable, CostUnit, one_line};
@@ -53,7 +53,7 @@ pub fn write(out: &mut impl Write, table: &CostTable) -> fmt::Result {
         writeln!(out, "<rect x=\"{x}\" y=\"14\" width=\"12\" height=\"12\" fill=\"{colour}\"/>")?;
         svg::text(out, x + 16, 25, "", label)?;
     }
-    writeln!(out, "<desc>{}</desc>", xml(&run.remarks.join("; ")))?;
+    writeln!(out, "<desc>{}</desc>", Xml(run.remarks.join("; ")))?;
     let mut picture = Picture { out, total: root.cost, unit: run.unit, bottom: height - MARGIN - ROW, left_out: 0 };
     picture.frame(("all", &root), 0, 0)?;
     let left_out = picture.left_out;
@@ -93,19 +93,19 @@ impl<W: Write> Picture<'_, W> {
             Layer::Field => FIELD,
         };
         let name = one_line(name);
-        let escaped = xml(&name);
+        let title = format!("{name}: {} ({})", self.cost(node.cost), percent(size));
         writeln!(
             self.out,
-            "<g class=\"frame\" tabindex=\"0\" data-from=\"{from:.9}\" data-size=\"{size:.9}\" data-depth=\"{depth}\" data-name=\"{escaped}\">\
-             <title>{escaped}: {} ({})</title>\
+            "<g class=\"frame\" tabindex=\"0\" data-from=\"{from:.9}\" data-size=\"{size:.9}\" data-depth=\"{depth}\" data-name=\"{}\">\
+             <title>{}</title>\
              <rect x=\"{x:.2}\" y=\"{y}\" width=\"{width:.2}\" height=\"{}\" fill=\"{colour}\"/>\
              <text x=\"{:.2}\" y=\"{}\" font-size=\"12\">{}</text></g>",
-            self.cost(node.cost),
-            percent(size),
+            Xml(&name),
+            Xml(title),
             ROW - 1,
             x + 3.0,
             y + 13,
-            xml(&fitting(&name, width)),
+            Xml(fitting(&name, width)),
         )?;
         let mut before = before;
         for ((_, name), below) in &node.below {

@@ -116,9 +116,9 @@ pub(super) fn prediction(
     writeln!(
         out,
         "<p class=\"gain\"><strong>{} {what}</strong> <span>predicted, {} to {}</span>{beside}</p>",
-        gain(change),
-        gain(ends.low),
-        gain(ends.high)
+        Escaped(gain(change)),
+        Escaped(gain(ends.low)),
+        Escaped(gain(ends.high))
     )?;
     // To the left what is left of the time, whose end lies within the interval.
     let left = |change: f64| ((1.0 + change) * 100.0).clamp(0.0, 100.0);
@@ -126,9 +126,9 @@ pub(super) fn prediction(
         out,
         "<div class=\"interval left\" role=\"img\" aria-label=\"{} of the {what} is left, between {} and {}\" \
          style=\"--value:{:.1};--low:{:.1};--high:{:.1}\"></div>",
-        percent(1.0 + change),
-        percent(1.0 + ends.low),
-        percent(1.0 + ends.high),
+        Escaped(percent(1.0 + change)),
+        Escaped(percent(1.0 + ends.low)),
+        Escaped(percent(1.0 + ends.high)),
         left(change),
         left(ends.low),
         left(ends.high)

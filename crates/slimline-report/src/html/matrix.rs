@@ -58,11 +58,13 @@ impl Matrix<'_> {
             write!(out, "<tr><th scope=\"row\" title=\"{title}\">{title}</th>")?;
             for share in &row.shares {
                 match share {
-                    Some(share) => write!(out, "<td class=\"number {}\">{}</td>", heat(*share), percent(*share))?,
+                    Some(share) => {
+                        write!(out, "<td class=\"number {}\">{}</td>", heat(*share), Escaped(percent(*share)))?
+                    }
                     None => write!(out, "<td class=\"number\"></td>")?,
                 }
             }
-            writeln!(out, "<td class=\"number\">{}</td></tr>", percent(row.all))?;
+            writeln!(out, "<td class=\"number\">{}</td></tr>", Escaped(percent(row.all)))?;
         }
         writeln!(out, "</tbody>\n</table></div>")?;
         let more = [(rows.len().saturating_sub(MOST_ROWS), *code), (*more_fields, "field")];

@@ -1,8 +1,9 @@
 //! What all pages have: their head with style and script, and names that can't leave the text.
 
-use std::fmt::{self, Display, Write};
+use std::fmt::{self, Write};
 
-use slimline_trace::escape::xml;
+/// Text of a page, or the value of an attribute in double quotes: names of programs are anything.
+pub(super) use slimline_trace::escape::Xml as Escaped;
 
 const STYLE: &str = include_str!("page.css");
 /// Of pages of [parts](Part).
@@ -11,16 +12,6 @@ const SCRIPT: &str = include_str!("page.js");
 
 /// What a browser may load: nothing but what is in the page, whatever a name might make of it.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'";
-
-/// Text of a page, or the value of an attribute in double quotes: names of programs are anything.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Escaped<'a>(pub(super) &'a str);
-
-impl Display for Escaped<'_> {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str(&xml(self.0).replace('\'', "&#39;"))
-    }
-}
 
 /// Begins a page of this title, with a style of its own beside that of all; [`end`] ends it.
 pub(super) fn begin(out: &mut impl Write, title: &str, style: &str) -> fmt::Result {
@@ -106,7 +97,7 @@ mod tests {
 
     #[test]
     fn names_can_not_leave_text_or_attributes() {
-        let escaped = |text| Escaped(text).to_string();
+        let escaped = |text: &str| Escaped(text).to_string();
         assert_eq!(escaped("</td><script>alert(1)</script>"), "&lt;/td&gt;&lt;script&gt;alert(1)&lt;/script&gt;");
         assert_eq!(escaped(r#"" onclick='x' &amp;"#), "&quot; onclick=&#39;x&#39; &amp;amp;");
         let controls = escaped("a\0b\u{1b}[0m\n\u{202e}c");

@@ -239,6 +239,7 @@ mod tests {
 
     use super::*;
     use crate::regions::a_profile::{MS, profile, sampled, traced};
+    use crate::strict;
 
     fn html(report: &RegionsReport) -> String {
         let mut out = String::new();
@@ -353,6 +354,7 @@ mod tests {
         data.chosen[0].of = vec![hostile.to_owned()];
         report.missing.push(hostile.to_owned());
         let page = html(&report.against(&RegionsReport::new(vec![profile], Vec::new())));
+        strict::html(&page);
         assert!(page.matches("alert(").count() > 20, "{page}");
         assert_eq!((page.matches("<script>").count(), page.matches("</script>").count()), (1, 1), "{page}");
         assert!(!page.contains("onmouseover=\"") && !page.contains("'1'"), "{page}");

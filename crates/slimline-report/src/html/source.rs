@@ -94,7 +94,7 @@ impl Annotated<'_> {
         write!(out, "<tr><th scope=\"row\" class=\"number\">{}</th>", count(line.into()))?;
         for number in 0..self.columns.len() - 1 {
             let number = known.numbers.get(number).map_or("", String::as_str);
-            write!(out, "<td class=\"number\">{number}</td>")?;
+            write!(out, "<td class=\"number\">{}</td>", Escaped(number))?;
         }
         let [cost, hot] = match known.share {
             0.0 => [String::new(), String::new()],
@@ -102,8 +102,9 @@ impl Annotated<'_> {
         };
         writeln!(
             out,
-            "<td class=\"number{hot}\">{cost}</td><td class=\"code\"><code>{}</code></td><td>{}</td></tr>",
-            Escaped(&code.replace('\t', "    ")),
+            "<td class=\"number{hot}\">{}</td><td class=\"code\"><code>{}</code></td><td>{}</td></tr>",
+            Escaped(cost),
+            Escaped(code.replace('\t', "    ")),
             known.touches
         )
     }

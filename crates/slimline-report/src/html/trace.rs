@@ -197,6 +197,7 @@ mod tests {
     use super::*;
     use crate::relayout::Caution;
     use crate::simulation::UseRow;
+    use crate::strict;
     use crate::text::a_run;
     use crate::text::relayout::inlining::tests::two_with_pointers;
     use crate::text::relayout::loops::tests::two_loops;
@@ -445,6 +446,7 @@ mod tests {
             Finding::Untold(Analysis::Placement, HOSTILE),
         ];
         let page = page(&of, &findings);
+        strict::html(&page);
         assert!(page.matches("alert(").count() > 100);
         assert_eq!((page.matches("<script>").count(), page.matches("</script>").count()), (1, 1));
         assert!(!page.contains("onmouseover=\"") && !page.contains("alert('1')"));

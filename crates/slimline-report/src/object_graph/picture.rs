@@ -5,7 +5,7 @@ use std::fmt::{self, Write};
 
 use slimline_layout::drawing::positions;
 use slimline_layout::graph::Graph;
-use slimline_trace::escape::xml;
+use slimline_trace::escape::Xml;
 
 use super::DrawnGraph;
 use crate::svg::{begin, text};
@@ -65,10 +65,10 @@ impl DrawnGraph<'_> {
             let community = self.community(object);
             let colour = community.map_or("white", |community| COLOURS[(community % super::COLOURS) as usize]);
             let of = community.map_or_else(String::new, |community| format!(", community {community}"));
-            let label = xml(&self.label(object));
+            let label = Xml(self.label(object) + &of);
             writeln!(
                 out,
-                "<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"6\" fill=\"{colour}\"><title>{label}{of}</title></circle>"
+                "<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"6\" fill=\"{colour}\"><title>{label}</title></circle>"
             )?;
         }
         writeln!(out, "</g>\n</svg>")

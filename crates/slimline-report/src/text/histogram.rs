@@ -88,6 +88,7 @@ mod tests {
 
     use super::super::a_run;
     use super::*;
+    use crate::strict;
 
     #[test]
     fn bars_are_from_something_to_all() {
@@ -115,6 +116,17 @@ mod tests {
         let mut picture = String::new();
         crate::svg::svg(&mut picture, &report, 2).unwrap();
         insta::assert_snapshot!("svg", picture);
+        // The same with names that no format may take for its own, and a share below what is told.
+        let mut hostile = report.clone();
+        hostile.machine.push_str(strict::HOSTILE);
+        hostile.caches.iter_mut().for_each(|cache| cache.push_str(strict::HOSTILE));
+        for row in &mut hostile.data {
+            (row.name, row.share) = (Some(strict::HOSTILE.to_owned()), 0.0002);
+        }
+        picture.clear();
+        crate::svg::svg(&mut picture, &hostile, 2).unwrap();
+        assert!(strict::xml(&picture).concat().contains("<0.1 %"));
+        strict::csv(&hostile.csv());
         let only = |name: &str| of(&[name.to_owned()]).data.len();
         assert_eq!(["CDF", "filter.c:12", "double", "ilter.c:12", "none"].map(only), [1, 1, 1, 0, 0]);
     }

@@ -1,5 +1,6 @@
 //! What threads share as text.
 
+use std::cmp::Reverse;
 use std::fmt::{self, Write};
 
 use slimline_trace::escape::plain;
@@ -10,7 +11,7 @@ use super::simulation::{access_trace, data_name};
 use super::table::{Column, Rows, shorten_path};
 use super::{HEADING, STRONG, WIDTH, fold, folded};
 use crate::sharing::{
-    BesideRow, FalseRow, MemberRow, NameRow, SampledRun, SampledShares, SharedRow, SharingReport, UsesRow,
+    BesideRow, FalseRow, MemberRow, NameRow, SampledRun, SampledShares, SharedRow, Sharers, SharingReport, UsesRow,
 };
 
 /// Threads, and lines of code, that are named.
@@ -27,20 +28,30 @@ pub fn sharing(out: &mut impl Write, report: &SharingReport, most: usize) -> fmt
     }
     let weight = report.sampled.as_ref().map_or("", |run| run.weight);
     if !report.falsely_shared.is_empty() {
-        writeln!(out, "\n{HEADING}False sharing: threads use other bytes of the same lines{HEADING:#}")?;
+        let who = sharers(report.falsely_shared.iter().map(FalseRow::sharers));
+        writeln!(out, "\n{HEADING}False sharing: {who} use other bytes of the same lines{HEADING:#}")?;
         for row in report.falsely_shared.iter().take(most) {
             falsely(out, row, weight)?;
         }
         more(out, report.falsely_shared.len(), most)?;
     }
     if !report.shared.is_empty() {
-        writeln!(out, "\n{HEADING}True sharing: threads use the same bytes{HEADING:#}")?;
+        let who = sharers(report.shared.iter().map(SharedRow::sharers));
+        writeln!(out, "\n{HEADING}True sharing: {who} use the same bytes{HEADING:#}")?;
         for row in report.shared.iter().take(most) {
             truly(out, row, weight)?;
         }
         more(out, report.shared.len(), most)?;
     }
     Ok(())
+}
+
+/// Who shares in all of these rows.
+fn sharers(rows: impl Iterator<Item = Sharers>) -> String {
+    let mut all: Vec<&str> = rows.map(|sharers| sharers.several).collect();
+    all.sort_unstable_by_key(|several| Reverse(*several));
+    all.dedup();
+    all.join(" or ")
 }
 
 /// What was read, how much of that does no harm, and what is left open.
@@ -183,7 +194,7 @@ fn falsely(out: &mut impl Write, row: &FalseRow, weight: &str) -> fmt::Result {
         writeln!(out, "  {costs}")?;
     }
     for side in &row.sides {
-        threads(out, side, OF_OTHER_BYTES, row.sides.len() > 1)?;
+        threads(out, side, row.sharers(), (OF_OTHER_BYTES, row.sides.len() > 1))?;
     }
     fold(out, &format!("→ {}", plain(&row.fix)), 2, 4)
 }
@@ -195,34 +206,49 @@ fn truly(out: &mut impl Write, row: &SharedRow, weight: &str) -> fmt::Result {
     if let Some(costs) = costs(row.cost_share, row.sampled.as_ref(), weight) {
         writeln!(out, "  {costs}")?;
     }
-    threads(out, &row.member, OF_THE_SAME_BYTES, false)?;
+    threads(out, &row.member, row.sharers(), (OF_THE_SAME_BYTES, false))?;
     if !row.beside.is_empty() {
-        fold(out, &beside(&row.beside), 2, 4)?;
+        fold(out, &beside(&row.beside, row.sharers()), 2, 4)?;
     }
     fold(out, &format!("→ {}", plain(&row.fix)), 2, 4)
 }
 
 /// What is in the way beside.
-pub(crate) fn beside(rows: &[BesideRow]) -> String {
+pub(crate) fn beside(rows: &[BesideRow], sharers: Sharers) -> String {
     let named = |row: &BesideRow| format!("{} ({})", name(&row.name), plural(row.lines, "line"));
     let names: Vec<String> = rows.iter().take(MOST_NAMED).map(named).collect();
     let others = if rows.len() > MOST_NAMED { ", …" } else { "" };
     format!(
-        "on the same line is what threads share, too: {}{others}; who takes the line for one takes the other along",
+        "on the same line is what {} share, too: {}{others}; who takes the line for one takes the other along",
+        sharers.several,
         names.join(", ")
     )
 }
 
 /// Who does what, and where.
-fn threads(out: &mut impl Write, member: &MemberRow, misses: Misses, is_named: bool) -> fmt::Result {
+fn threads(
+    out: &mut impl Write,
+    member: &MemberRow,
+    sharers: Sharers,
+    (misses, is_named): (Misses, bool),
+) -> fmt::Result {
     if is_named {
         fold(out, &name(&member.name), 2, 4)?;
     }
-    let columns = [Column::Text("thread"), Column::Number("loads"), Column::Number("stores"), Column::Number("missed")];
+    let mut columns =
+        vec![Column::Text("thread"), Column::Number("loads"), Column::Number("stores"), Column::Number("missed")];
+    let with_processes = sharers == Sharers::PROCESSES;
+    if with_processes {
+        columns.insert(0, Column::Text("process"));
+    }
     let mut rows = Rows::new(&columns, false);
     for thread in member.threads.iter().take(MOST_NAMED) {
         let uses = thread.uses;
-        rows.push(vec![thread.tid.to_string(), count(uses.loads), count(uses.stores), count(misses(&uses))]);
+        let mut row = vec![thread.tid.to_string(), count(uses.loads), count(uses.stores), count(misses(&uses))];
+        if with_processes {
+            row.insert(0, thread.pid.to_string());
+        }
+        rows.push(row);
     }
     rows.write(out, 4)?;
     if let Some(left) = member.threads.len().checked_sub(MOST_NAMED).filter(|&left| left > 0) {

@@ -42,6 +42,8 @@ pub struct Imported {
     pub records_out_of_order: u64,
     /// Bytes of AUX areas, in which hardware leaves samples or traces in a format of its own: they were not read.
     pub aux_bytes: u64,
+    /// Bytes behind all that the file's header describes, as of another file that was appended: they were not read.
+    pub trailing_bytes: u64,
     /// Records that say nothing of data, or are not known, by type.
     pub unknown_records: BTreeMap<u32, u64>,
 }

@@ -298,6 +298,10 @@ pub struct ProcessSummary {
     /// `errno` of the second clock where it was refused; 0 where it was granted, or not asked for.
     #[serde(default)]
     pub between_errno: u32,
+    /// `CLOCK_MONOTONIC` of the fork that made it; 0 where it was not forked, or not from a process of the session. Ranges that
+    /// began then are its parent's.
+    #[serde(default)]
+    pub forked_ns: u64,
     /// `CLOCK_MONOTONIC` of its start.
     pub started_ns: u64,
     /// `CLOCK_MONOTONIC` of its end; of the last look where it did not end.
@@ -440,6 +444,7 @@ impl ProcessSummary {
             between_errno: 0,
             allocators: Vec::new(),
             unlooked: Vec::new(),
+            forked_ns: 0,
             started_ns,
             ended_ns: started_ns,
             parts: 0,

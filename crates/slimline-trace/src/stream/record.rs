@@ -58,6 +58,12 @@ pub const REGION: Header = Header::new(ModuleId::RUNTIME, 1);
 pub const WATCH: Header = Header::new(ModuleId::RUNTIME, 2);
 /// That of [`SiteKind::Unwatch`].
 pub const UNWATCH: Header = Header::new(ModuleId::RUNTIME, 3);
+/// What the runtime writes before a fork: the record of [`SiteKind::Forks`].
+pub const FORKS: Header = Header::new(ModuleId::RUNTIME, 4);
+/// What the collector writes for a forked child: the record of [`SiteKind::Inherits`].
+pub const INHERITS: Header = Header::new(ModuleId::RUNTIME, 5);
+/// What the collector writes for shared mappings: the record of [`SiteKind::Shared`].
+pub const SHARED: Header = Header::new(ModuleId::RUNTIME, 6);
 
 /// Names a translation unit: the upper bits of a hash of its site table.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -207,6 +213,14 @@ kinds! {
     Watch = 25 => "watch",
     /// It is no longer: `[number]`.
     Unwatch = 26 => "unwatch",
+    /// The process forks: `[time stamp, process id]`, by which the child names this state of its parent. Of the runtime's own
+    /// table only ([`FORKS`]), as what follows.
+    Forks = 27 => "forks",
+    /// A forked child begins with its parent's allocations as of that [`Self::Forks`]: `[time stamp, process id]`.
+    Inherits = 28 => "inherits",
+    /// A mapping that other processes may share: `[address, bytes, object, offset]`. Mappings of one object share the bytes
+    /// at one offset. Object 0: these addresses are no longer shared.
+    Shared = 29 => "shared",
 }
 
 /// What the word behind an address says of the value that was loaded or stored there: its bits, zeros above them.
@@ -261,7 +275,9 @@ impl SiteKind {
             Self::Load | Self::Store | Self::Update | Self::Free | Self::Acquire | Self::ResizeBegins => 1,
             Self::EnterFrame | Self::GoesOn | Self::Call | Self::Return | Self::Region | Self::Unwatch => 1,
             Self::Fill | Self::MaskedLoad | Self::MaskedStore | Self::Allocate | Self::Resize | Self::Static => 2,
+            Self::Forks | Self::Inherits => 2,
             Self::Copy | Self::AllocateZeroed | Self::Watch => 3,
+            Self::Shared => 4,
             Self::Gather | Self::Scatter => 1 + lanes as usize,
         };
         own + has_value as usize

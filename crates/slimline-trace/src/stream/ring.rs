@@ -14,6 +14,8 @@
 //!              │ the gate                 │  one page, which the program also has in the place of its own gate
 //!              ├──────────────────────────┤  BLOCKS_OFFSET
 //!              │ ThreadBlock × BLOCKS     │  blocks of thread-local variables that were made for one thread
+//!              ├──────────────────────────┤  SHARED_OFFSET
+//!              │ SharedMapping × SHARED   │  mappings that other processes may share
 //!              ├──────────────────────────┤  SLOT_BYTES
 //!              │ (nothing)  │ chunk 0     │  SLOT_BYTES: a lower half, and an upper half, the chunk
 //!              ├────────────┼─────────────┤
@@ -51,8 +53,9 @@ pub const FILE_EXTENSION: &str = "trace";
 pub const MAGIC: u64 = u64::from_le_bytes(*b"slimtrac");
 /// Layout version of everything in this module. Version 1: the first. 2: the gate, and how long it was closed. 3: chunks have
 /// time stamps; whether there are several streams. 4: which PID namespace its numbers are of. 5: where objects are. 6: where threads'
-/// own variables are. 7: whether threads have words. 8: blocks of threads' own variables that are made while they run.
-pub const VERSION: u32 = 8;
+/// own variables are. 7: whether threads have words. 8: blocks of threads' own variables that are made while they run. 9: forks,
+/// shared mappings, and children that are not traced.
+pub const VERSION: u32 = 9;
 
 /// Room of a chunk. The best of 32 KiB to 1 MiB: small enough for a second-level cache, large enough that what an
 /// exchange costs is nothing.
@@ -99,8 +102,12 @@ pub const NOTED_BEFORE_RECORD: u32 = 2;
 pub const BLOCKS_OFFSET: usize = GATE_OFFSET + GATE_BYTES;
 /// How many of these there is room for: 64 libraries with thread-local variables in 32 threads. Those beyond are not told.
 pub const BLOCKS: usize = 2048;
+/// Offset of the shared mappings.
+pub const SHARED_OFFSET: usize = BLOCKS_OFFSET + BLOCKS * size_of::<ThreadBlock>();
+/// Room for shared mappings, and for each time that one of them ends. Those beyond are counted only.
+pub const SHARED: usize = 512;
 /// Where the memory ends that a ring has before any chunk.
-pub const HEAD_BYTES: usize = BLOCKS_OFFSET + BLOCKS * size_of::<ThreadBlock>();
+pub const HEAD_BYTES: usize = SHARED_OFFSET + SHARED * size_of::<SharedMapping>();
 /// Size of a ring's file. Sparse.
 pub const FILE_BYTES: usize = SLOT_BYTES * (1 + SLOTS) + OVERFLOW_BYTES;
 /// The same in MiB, rounded up: for users.
@@ -157,17 +164,43 @@ pub struct RingHeader {
     pub untold_objects: AtomicU32,
     /// Blocks that were made for one thread each; of those beyond [`BLOCKS`] nothing is told.
     pub blocks: AtomicU32,
-    /// Zero.
-    pub reserved: AtomicU32,
+    /// Shared mappings; those beyond [`SHARED`] have no entry.
+    pub shared: AtomicU32,
     /// How long [`CLOSED_BY_PROGRAM`] was set, together, but for the last time …
     pub paused_ns: AtomicU64,
     /// … which began then (`CLOCK_MONOTONIC`); 0 where it is not set.
     pub paused_since_ns: AtomicU64,
     /// 1: the process is not instrumented itself and has no room for two words a thread, so nothing of it is traced.
     pub has_no_words: AtomicU64,
+    /// Of a forked child: the time stamp of its parent's [`FORKS`](super::record::FORKS) record, or 0.
+    pub forked_at: AtomicU64,
+    /// The process id in that record.
+    pub forked_from: AtomicU64,
+    /// Children with memory of their own that were only noticed once they had written to a chunk of this process.
+    pub unseen_forks: AtomicU32,
+    /// Child processes that have this process's memory and the thread-local storage of the thread that made them.
+    pub memory_children: AtomicU32,
+    /// Bytes that those and the threads that made them wrote meanwhile, which nobody reads.
+    pub lent_bytes: AtomicU64,
 }
 
-const _: () = assert!(size_of::<RingHeader>() == 136);
+const _: () = assert!(size_of::<RingHeader>() == 168);
+
+/// A mapping that other processes may share. All zeros where it is not filled in yet.
+#[derive(Debug)]
+#[repr(C)]
+pub struct SharedMapping {
+    /// Its first address.
+    pub start: AtomicU64,
+    /// Its length.
+    pub bytes: AtomicU64,
+    /// What is mapped, by a number that is the same in all processes; 0: nothing that is shared any more.
+    pub object: AtomicU64,
+    /// Offset of the first byte in the object.
+    pub offset: AtomicU64,
+    /// Time stamp; written last. No access to it is in a stretch that began before.
+    pub since: AtomicU64,
+}
 
 /// What stands before an object's path, each in eight bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

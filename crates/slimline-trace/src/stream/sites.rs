@@ -281,7 +281,8 @@ impl Module {
     /// The table of what the runtime writes by itself, of which no object tells.
     pub fn of_runtime() -> (ModuleId, Self) {
         let mut builder = ModuleBuilder::new();
-        for kind in [SiteKind::Resumes, SiteKind::Region, SiteKind::Watch, SiteKind::Unwatch] {
+        use SiteKind::{Forks, Inherits, Region, Resumes, Shared, Unwatch, Watch};
+        for kind in [Resumes, Region, Watch, Unwatch, Forks, Inherits, Shared] {
             builder.segment([Site::new(kind, 0)]);
         }
         (ModuleId::RUNTIME, builder.finish("", "", "", ""))

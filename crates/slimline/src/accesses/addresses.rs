@@ -1,12 +1,11 @@
 //! Other tools' traces of addresses: what was accessed in which order, and of drmemtrace's also by which thread and instruction.
 
-use std::path::Path;
-
 use anyhow::{Context, bail};
 use slimline_analyze::full_trace::attributed::{address_space, own_address};
 use slimline_analyze::origins::{Data, Names, Origin, Origins};
 use slimline_collect::{
-    AddressFormat, DrmemtraceLosses, ThreadPart, TracedAccess, TracedKind, read_addresses, read_drmemtrace,
+    AddressFormat, AddressInput, DrmemtraceInput, DrmemtraceLosses, Input, ThreadPart, TracedAccess, TracedKind,
+    open_addresses, read_addresses, read_drmemtrace,
 };
 use slimline_report::simulation::AccessTrace;
 use slimline_simulate::access::{Access, AccessKind, Consumer, Work};
@@ -27,30 +26,44 @@ pub(super) fn read(input: &AccessInput, consumer: &mut dyn Consumer) -> anyhow::
     match &input.columns {
         Some(columns) => table::read(input, columns, consumer),
         None if exported::is_exported(input.trace()) => exported::read(input.trace(), consumer),
-        None if input.trace().is_dir() => of_threads(input.trace(), consumer),
-        None => of_nobody(input, consumer),
+        None => {
+            let file = || input.trace().display().to_string();
+            match open_addresses(input.trace()).with_context(file)? {
+                AddressInput::Drmemtrace(trace) => of_threads(file(), trace, consumer),
+                AddressInput::Text(text) => of_nobody(file(), text, input.from, consumer),
+            }
+        }
     }
 }
 
 /// Lackey's and Dinero's tell no thread: all of one is of one core.
-fn of_nobody(input: &AccessInput, consumer: &mut dyn Consumer) -> anyhow::Result<Accesses> {
+fn of_nobody(
+    file: String,
+    text: Input,
+    format: Option<TraceFormat>,
+    consumer: &mut dyn Consumer,
+) -> anyhow::Result<Accesses> {
     let mut batch = Vec::new();
     let mut take = |accesses: &[TracedAccess]| {
         batch.clear();
         batch.extend(accesses.iter().map(access));
         consumer.take(&batch);
     };
-    let format = input.from.map(|format| match format {
+    let format = format.map(|format| match format {
         TraceFormat::Lackey => AddressFormat::Lackey,
         TraceFormat::Din => AddressFormat::Din,
     });
-    let file = input.trace().display().to_string();
-    let format = match read_addresses(input.trace(), format, &mut take).with_context(|| file.clone())? {
+    let read = read_addresses(text, format, &mut take).with_context(|| file.clone())?;
+    let missing = match read.passed_over {
+        0 => Vec::new(),
+        labels => vec![format!("{labels} labels of din that are no accesses (3, 4): they are passed over")],
+    };
+    let format = match read.format {
         AddressFormat::Lackey => "lackey",
         AddressFormat::Din => "din",
     };
     Ok(Accesses {
-        trace: AccessTrace { file, format, ..AccessTrace::default() },
+        trace: AccessTrace { file, format, missing, ..AccessTrace::default() },
         origins: Origins::default(),
         overlap: None,
         pids: Vec::new(),
@@ -59,11 +72,11 @@ fn of_nobody(input: &AccessInput, consumer: &mut dyn Consumer) -> anyhow::Result
 }
 
 /// The parts of all threads, spread over the time that they took.
-fn of_threads(directory: &Path, consumer: &mut dyn Consumer) -> anyhow::Result<Accesses> {
+fn of_threads(file: String, trace: DrmemtraceInput, consumer: &mut dyn Consumer) -> anyhow::Result<Accesses> {
     let mut keys = Keys::default();
     let (mut interleaver, mut stretch) = (Interleaver::new(consumer), Vec::new());
     let mut began = None;
-    let losses = read_drmemtrace(directory, &mut |part: ThreadPart<'_>| {
+    let losses = read_drmemtrace(trace, &mut |part: ThreadPart<'_>| {
         let began = *began.get_or_insert(part.since_us);
         let process = keys.process(part.process);
         let thread = keys.thread(process, part.thread as u32);
@@ -81,7 +94,7 @@ fn of_threads(directory: &Path, consumer: &mut dyn Consumer) -> anyhow::Result<A
         ..Origin::default()
     });
     let trace = AccessTrace {
-        file: directory.display().to_string(),
+        file,
         format: "drmemtrace",
         threads: Some(origins.threads().len() as u64),
         missing: missing(&losses),
@@ -100,6 +113,7 @@ fn missing(losses: &DrmemtraceLosses) -> Vec<String> {
         (losses.cut_files, "the ends of # files, which are cut off"),
         (losses.prefetches, "# prefetches: they are passed over"),
         (losses.flushes, "# flushes of caches, likewise"),
+        (losses.of_nobody, "# accesses that belong to no thread, behind the end of one"),
         (losses.unknown, "# records of types that this slimline does not know: of a newer DynamoRIO?"),
     ] {
         if count > 0 {
@@ -123,6 +137,7 @@ pub(super) fn access(traced: &TracedAccess) -> Access {
 #[cfg(test)]
 mod tests {
     use std::fs;
+    use std::path::Path;
 
     use super::*;
 
@@ -133,6 +148,11 @@ mod tests {
         fn take(&mut self, accesses: &[Access]) {
             self.0.extend_from_slice(accesses);
         }
+    }
+
+    fn read_trace(path: &Path, taken: &mut Taken) -> anyhow::Result<Accesses> {
+        let AddressInput::Drmemtrace(trace) = open_addresses(path)? else { panic!("no trace of drmemtrace") };
+        of_threads(String::new(), trace, taken)
     }
 
     #[test]
@@ -146,7 +166,7 @@ mod tests {
         let all = [entry(25, 0, 5), entry(28, 2, 7), of(1, 10), load(), load(), of(2, 20), load(), entry(26, 0, 0)];
         fs::write(directory.path().join("a.trace"), all.concat()).unwrap();
         let mut taken = Taken::default();
-        let found = of_threads(directory.path(), &mut taken).unwrap();
+        let found = read_trace(directory.path(), &mut taken).unwrap();
         let told: Vec<_> = taken.0.iter().map(|access| (access.address, access.thread)).collect();
         assert_eq!(told, [(0x1000, 0), (0x1000, 0), (0x1000 | 1 << 48, 1)]);
         let [one, two] = found.origins.threads() else { panic!("{:?}", found.origins.threads()) };

@@ -41,8 +41,10 @@ pub(super) fn read(
     let command = &input.command;
     let collector = collector(&input.collecting, command, false)?;
     let plan = TracePlan { with_regions: accesses.tells_regions(), ..TracePlan::default() };
+    let interleaver = Interleaver::new(consumer);
+    let interleaver = if accesses.shares_memory() { interleaver.together() } else { interleaver };
     let mut live = Live {
-        taken: Taken { accesses, interleaver: Interleaver::new(consumer), stretch: Vec::new(), nodes: HashMap::new() },
+        taken: Taken { accesses, interleaver, stretch: Vec::new(), nodes: HashMap::new() },
         homes: PageHomes::of_this_machine(),
         pages: Vec::new(),
         program: GrowingProgram::default(),
@@ -67,7 +69,7 @@ pub(super) fn read(
     missing.extend(killed(outcome.end));
     missing.extend(unordered(stamps_back));
     missing.extend(undecoded(decoder.undecoded()));
-    missing.extend(unknown(program.program(), taken.accesses.unseen(), taken.accesses.unknown_frees()));
+    missing.extend(unknown(program.program(), taken.accesses.unseen(), taken.accesses.unknown_blocks()));
     let origins = taken.accesses.origins(program.program());
     if origins.is_empty() {
         say(format_args!("slimline: nothing was traced: {}", why_untraced(&collector, command, failure.as_deref())));
@@ -218,7 +220,7 @@ impl TraceSink for Live<'_> {
             }
             Event::Part(chunk) => drop(self.part(chunk, None)),
             // They come as an object, with its table, and as chunks.
-            Event::Code { .. } | Event::Blocks { .. } => {}
+            Event::Code { .. } | Event::Blocks { .. } | Event::SharedMappings { .. } => {}
             Event::PutInOrder { process } => self.put_in_order(process),
             Event::End(end) => {
                 let pid = self.pids.get(&end.process).copied().unwrap_or(0);

@@ -34,7 +34,8 @@ impl<'a> AttributedReader<'a> {
         let accesses_memory = |(_, stream): &&StreamKey| is_a_thread_s(*stream);
         let is_alone = trace.recording().streams().iter().filter(accesses_memory).count() == 1;
         // Whose data it is needs the order of causes; which lines threads take from each other, that of time.
-        let mut interleaver = Interleaver::new(consumer);
+        let interleaver = Interleaver::new(consumer);
+        let mut interleaver = if accesses.shares_memory() { interleaver.together() } else { interleaver };
         let homes = RecordedHomes::begin(trace.recording(), &mut interleaver);
         Self { accesses, interleaver, stretch: Vec::new(), homes, is_alone }
     }
@@ -57,7 +58,7 @@ impl<'a> AttributedReader<'a> {
             let why = why_nothing(recording, "the program's instrumented code made none");
             bail!("{}: {why}", trace.directory().display());
         }
-        let unknown = (accesses.unseen(), accesses.unknown_frees());
+        let unknown = (accesses.unseen(), accesses.unknown_blocks());
         let mut described = trace.described(pass, origins.threads().len() as u64, unknown);
         described.homes = recording.info().homes.clone();
         let pids = recording.info().processes.iter().map(|process| (process.number, process.pid)).collect();

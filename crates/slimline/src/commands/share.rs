@@ -31,6 +31,8 @@ pub(crate) fn run(options: &cli::Share) -> anyhow::Result<u8> {
         let (trace, sampled) = pipeline::sharing(&session, machine.line_bytes())?;
         let weight = session.info().collector.weight.noun();
         let report = SharingReport::of_samples(trace, &machine.name, &sampled, weight);
+        let pid_of = |process: u32| session.processes().get(process as usize).map(|summary| summary.pid);
+        let report = report.with_pids(pid_of);
         return shown(options, place, &report).map(|()| 0);
     }
     let (report, ended) = report(&options.input, (&machine, &options.machine))?;
@@ -46,12 +48,12 @@ fn report(input: &AccessInput, (machine, name): (&Machine, &str)) -> anyhow::Res
         SharedLines::in_one_pass(machine).with_context(|| format!("--machine {name}"))?
     } else {
         let mut finder = LineFinder::new(machine.line_bytes());
-        let Some(threads) = accesses::read(input, &mut finder)?.trace.threads else {
+        let Some(threads) = accesses::read_sharing(input, &mut finder)?.trace.threads else {
             bail!("{}: tells no threads: share is for what `slimline trace -o` wrote", input.trace().display());
         };
         shared_lines(finder, threads, (machine, name))?
     };
-    let mut read = accesses::read(input, &mut lines)?;
+    let mut read = accesses::read_sharing(input, &mut lines)?;
     let before = lines.before_shared();
     if before > 0 {
         read.trace
@@ -76,6 +78,8 @@ pub(super) fn found(read: &Accesses, lines: &SharedLines, machine: &Machine) -> 
     let found = findings(&lines.lines(), lines.line_bytes(), &read.origins);
     let of_lines = (lines.line_bytes(), lines.only_loaded(), read.overlap);
     let report = SharingReport::new(read.trace.clone(), &machine.name, of_lines, &found, &read.origins);
+    let report =
+        report.with_pids(|process| read.pids.iter().find(|(number, _)| *number == process).map(|(_, pid)| *pid));
     SharingReport { alone_accesses: lines.before_shared(), ..report }
 }
 

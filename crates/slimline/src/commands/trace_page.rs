@@ -139,7 +139,11 @@ impl<'a> Of<'a> {
         let (mut survey, mut walks) = (Survey::of(with_tlbs), Walks::default());
         let mut walking = walks.taking();
 
-        let mut of_accesses: Vec<&mut dyn Consumer> = vec![&mut levels, &mut finder, &mut walking];
+        // Only where there are several processes is it of any matter what they share.
+        let has_processes = trace.recording().info().processes.len() > 1;
+        let mut of_accesses: Vec<&mut dyn Consumer> = vec![&mut levels, &mut walking];
+        let mut of_several: Vec<&mut dyn Consumer> = Vec::new();
+        if has_processes { &mut of_several } else { &mut of_accesses }.push(&mut finder);
         of_accesses.extend(locality.as_mut().ok().map(|locality| -> &mut dyn Consumer { locality }));
         let mut whole = self.reader(self.accesses(), &mut of_accesses);
         let mut extents = Extents::handing_on(&mut for_extents);
@@ -147,7 +151,9 @@ impl<'a> Of<'a> {
         let mut placed = told_mut(&mut placing).map(|(_, simulation)| Extents::handing_on(simulation));
         let mut by_placed = told_mut(&mut placed).map(|extents| self.reader(self.in_parts(PLACED_PART), extents));
         let mut surveying = survey.reader(trace);
+        let mut finding = has_processes.then(|| self.reader(self.accesses().sharing_memory(), &mut of_several));
         let mut readers: Vec<&mut dyn Reader> = vec![&mut counting, &mut whole, &mut by_parts, &mut surveying];
+        readers.extend(finding.as_mut().map(|reader| -> &mut dyn Reader { reader }));
         readers.extend(by_placed.as_mut().ok().map(|reader| -> &mut dyn Reader { reader }));
         let pass = trace.read(&mut readers)?;
 
@@ -193,7 +199,7 @@ impl<'a> Of<'a> {
         let mut measuring = measured.as_mut().map(|to| self.reader(self.accesses(), to));
         // One thread shares nothing.
         let several = lines.as_mut().ok().filter(|_| threads > 1);
-        let mut sharing = several.map(|lines| self.reader(self.accesses(), lines));
+        let mut sharing = several.map(|lines| self.reader(self.accesses().sharing_memory(), lines));
         let mut readers: Vec<&mut dyn Reader> = Vec::new();
         readers.extend(visiting.as_mut().ok().map(|reader| -> &mut dyn Reader { reader }));
         readers.extend(measuring.as_mut().map(|reader| -> &mut dyn Reader { reader }));

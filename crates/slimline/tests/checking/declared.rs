@@ -198,6 +198,85 @@ fn pahole_has_the_same_figures() {
 }
 
 #[test]
+fn members_of_archives_are_read_as_objects() {
+    let scratch = sources();
+    run(
+        &scratch,
+        "gcc -g -O1 -c one.c other.c && gcc -c one.c -o bare.o && mkdir sub && ar rc lib.a one.o other.o && ar rcT sub/thin.a one.o other.o",
+    );
+    let expected = rows(&scratch, &["layouts", "one.o", "other.o"]);
+    assert!(!expected.is_empty());
+    assert_eq!(rows(&scratch, &["layouts", "lib.a"]), expected);
+    assert_eq!(rows(&scratch, &["layouts", "sub/thin.a"]), expected);
+    let text = shown(&scratch, &["layouts", "lib.a"]);
+    assert!(text.contains("2 units"), "{text}");
+    // What is not read of it is told.
+    run(&scratch, "ar rc some.a one.o bare.o one.c && rm other.o && ar rc bare.a bare.o");
+    let report: serde_json::Value =
+        serde_json::from_str(&shown(&scratch, &["layouts", "some.a", "--format", "json"])).unwrap();
+    let missing = report["files"][0]["missing"].as_array().unwrap();
+    assert_eq!(missing.len(), 2, "{missing:?}");
+    assert!(
+        missing[0].as_str().unwrap().starts_with("1 of 3 members, bare.o: has no debug information"),
+        "{missing:?}"
+    );
+    let thin = shown(&scratch, &["layouts", "sub/thin.a"]);
+    assert!(thin.contains("1 of 2 members, ../other.o: a file of a thin archive, which is not there"), "{thin}");
+    check_refused(
+        &slimline(&scratch, ["layouts", "bare.a"]),
+        "bare.a: an archive of which no member can be read: 1 of 1 members",
+    );
+    let whole = fs::read(scratch.path("lib.a")).unwrap();
+    fs::write(scratch.path("cut.a"), &whole[..whole.len() - 100]).unwrap();
+    let cut = shown(&scratch, &["layouts", "cut.a"]);
+    assert!(cut.contains("the archive is damaged there, or cut off"), "{cut}");
+    run(&scratch, "gcc -g -c other.c");
+    shown(&scratch, &["diff", "lib.a", "sub/thin.a"]);
+}
+
+#[test]
+fn types_of_a_rust_library_are_read() {
+    let scratch = Scratch::new();
+    fs::write(
+        scratch.path("lib.rs"),
+        "pub struct Body { pub tag: u8, pub mass: f64 }\n#[inline(never)]\npub fn mass(of: &Body) -> f64 { of.mass }\n",
+    )
+    .unwrap();
+    run(&scratch, "rustc -g --crate-type rlib --crate-name bodies lib.rs");
+    let text = shown(&scratch, &["layouts", "libbodies.rlib"]);
+    assert!(text.contains("Body"), "{text}");
+}
+
+#[test]
+fn what_has_no_types_says_what_it_is() {
+    let scratch = sources();
+    run(
+        &scratch,
+        "gcc -g -flto -c one.c -o lto.o && gcc -g -gsplit-dwarf -c one.c -o split.o && gcc -g one.c other.c -o program",
+    );
+    run(
+        &scratch,
+        "objcopy --only-keep-debug program program.debug && objcopy --strip-debug --add-gnu-debuglink=program.debug program linked && rm program.debug",
+    );
+    run(
+        &scratch,
+        "gcc -m32 -c -x c /dev/null -o small.o 2>/dev/null || printf '\\x7fELF\\x01\\x01\\x01\\0\\0\\0\\0\\0\\0\\0\\0\\0\\x01\\0\\x03\\0' >small.o",
+    );
+    run(&scratch, "gzip -c program >program.gz; head -c 3000 program >cut; printf 'BC\\xc0\\xde' >code.bc");
+    let refused =
+        |file: &str, why: &str| check_refused(&slimline(&scratch, ["layouts", file]), &format!("{file}: {why}"));
+    refused("lto.o", "compiled with -flto: its debug information is made when it is linked");
+    refused("split.dwo", "split debug information (.dwo): give the object file or the program that it is of");
+    refused("linked", "has no debug information: that is in program.debug, which is not there or of another build");
+    refused("small.o", "no program, library or object file for x86-64 (ELF), but one for x86 (32 bits)");
+    refused("program.gz", "packed by gzip, which is not read: unpack it first (gzip -dc program.gz");
+    refused("cut", "a damaged ELF file, or one that is cut off");
+    refused("code.bc", "LLVM's bitcode, as clang -flto makes it");
+    assert!(shown(&scratch, &["layouts", "split.o"]).contains("struct node"));
+    check_refused(&slimline(&scratch, ["diff", "program", "code.bc"]), "code.bc: LLVM's bitcode");
+}
+
+#[test]
 fn what_is_wrong_is_one_line() {
     let scratch = sources();
     run(&scratch, "gcc one.c other.c -o bare && gcc -g one.c other.c -o program");

@@ -3,7 +3,9 @@
 
 mod browsing;
 mod exporting;
+mod forks;
 mod importing;
+mod inputs;
 mod outside;
 mod parallel;
 mod reading;

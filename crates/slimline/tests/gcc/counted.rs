@@ -22,6 +22,19 @@ fn loop_nests_threads_and_processes_have_their_closed_form() {
     }
 }
 
+/// Each of 1,000 blocks and a large one are loaded from 1,000 times by who probes them.
+#[test]
+fn forked_children_have_their_parents_allocations() {
+    let program = Compiled::new("gcc", include_str!("../forked.c"), &[]);
+    for (how, times) in [("none", 1), ("fork", 1), ("deep", 3), ("thread", 1), ("raw", 1), ("clone", 1)] {
+        let (_, report) = program.traced(&[how]);
+        let groups = report["heap"].as_array().unwrap().iter();
+        let loads: Vec<_> = groups.filter(|group| group["loads"] != 0).map(|group| &group["loads"]).collect();
+        assert_eq!(loads, [&Value::from(times * 1000); 2], "{how}: {}", report["heap"]);
+        assert_eq!(report["missing"], Value::Array(Vec::new()), "{how}");
+    }
+}
+
 #[test]
 fn accesses_to_the_heap_have_their_allocation_and_field() {
     const SOURCE: &str = r#"

@@ -49,6 +49,87 @@ fn recorded(directory: &Path, apart: &str) {
     slimline(directory, &["record", "-F", "1000", "-o", "session", "--", "./counters"]);
 }
 
+/// The same of two processes, with counters in memory that both have mapped as `how` says, or each for itself.
+fn recorded_of_processes(directory: &Path, how: &str) {
+    let mapped = match how {
+        "inherited" => "mmap(0, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0)",
+        "private" => "mmap(0, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)",
+        "system v" => "shmat(shmget(IPC_PRIVATE, 4096, IPC_CREAT | 0600), 0, 0)",
+        // Elsewhere in each process.
+        _ => "mmap(0, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0)",
+    };
+    let (in_parent, in_child) = if how == "file" { ("0", mapped) } else { (mapped, "board") };
+    let source = format!(
+        r#"
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <sys/ipc.h>
+#include <sys/mman.h>
+#include <sys/shm.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+struct slot {{ volatile long hits; long id; }};
+static struct slot *board;
+static double spent(void) {{
+    struct timespec now;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+}}
+__attribute__((noinline)) static void count(struct slot *own) {{ for (int i = 0; i < 20000; i++) own->hits++; }}
+int main(void) {{
+    int file = open("board", O_RDWR | O_CREAT, 0600);
+    if (ftruncate(file, 4096)) return 9;
+    board = {in_parent};
+    for (int i = 0; i < 2; i++)
+        if (!fork()) {{
+            for (int apart = 0; apart < i; apart++) mmap(0, 1 << 20, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+            board = {in_child};
+            while (spent() < 0.7) count(&board[i]);
+            _exit(0);
+        }}
+    while (wait(0) > 0) {{}}
+    return 0;
+}}
+"#
+    );
+    fs::write(directory.join("processes.c"), source).unwrap();
+    let mut compile = Command::new("gcc");
+    compile.args(["-O2", "-g", "-o", "processes", "processes.c"]);
+    assert!(compile.current_dir(directory).status().unwrap().success());
+    slimline(directory, &["record", "-F", "1000", "-o", "session", "--", "./processes"]);
+}
+
+#[test]
+fn processes_take_lines_of_shared_memory_from_each_other() {
+    for how in ["inherited", "file", "system v", "private"] {
+        let directory = tempfile::tempdir().unwrap();
+        recorded_of_processes(directory.path(), how);
+        let report = json(directory.path(), &["share", "session"]);
+        let rows = report["falsely_shared"].as_array().unwrap();
+        if how == "private" {
+            assert!(rows.is_empty() && report["shared"].as_array().unwrap().is_empty(), "{report}");
+            continue;
+        }
+        let [row] = &rows[..] else { panic!("{how}: {report}") };
+        assert_eq!((&row["lines"], &row["apart_bytes"]), (&1.into(), &16.into()), "{how}: {row}");
+        let threads = row["sides"][0]["threads"].as_array().unwrap();
+        assert!(threads.len() == 2 && threads[0]["process"] != threads[1]["process"], "{how}: {row}");
+        assert!(threads.iter().all(|thread| thread["pid"] == thread["tid"] && thread["pid"] != 0), "{how}: {row}");
+        assert!(row["fix"].as_str().unwrap().starts_with("processes' elements"), "{how}: {row}");
+        let text = slimline(directory.path(), &["share", "session"]);
+        assert!(
+            text.contains("False sharing: processes use other bytes") && text.contains("process  thread"),
+            "{text}"
+        );
+        // One object of one page, however many processes have it.
+        let report = json(directory.path(), &["report", "session"]);
+        let groups = report["groups"].as_array().unwrap();
+        let board = groups.iter().find(|group| group["bytes"] == 4096);
+        assert!(board.is_some_and(|board| board["blocks"] == 1), "{how}: {groups:?}");
+    }
+}
+
 /// The rows that are of the counters: the flag that tells of the end is there, too.
 fn of_counters(report: &Value, sort: &str) -> Vec<Value> {
     let rows = report[sort].as_array().unwrap();
@@ -60,7 +141,7 @@ fn false_sharing_is_seen_in_samples_and_gone_with_padding() {
     let directory = tempfile::tempdir().unwrap();
     recorded(directory.path(), "16");
     let report = json(directory.path(), &["share", "session"]);
-    assert_eq!((&report["schema"], &report["trace"]["format"]), (&5.into(), &"session".into()));
+    assert_eq!((&report["schema"], &report["trace"]["format"]), (&6.into(), &"session".into()));
     assert!(of_counters(&report, "shared").is_empty(), "{report}");
     let [row] = &of_counters(&report, "falsely_shared")[..] else { panic!("{report}") };
     assert_eq!((&row["lines"], &row["apart_bytes"]), (&1.into(), &16.into()), "{row}");

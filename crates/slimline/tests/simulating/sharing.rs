@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::traced::{by_three_threads, counters, json, slimline, traced};
+use super::traced::{by_three_threads, counters, json, slimline, traced, traced_with};
 
 fn array(value: &Value) -> &[Value] {
     value.as_array().unwrap()
@@ -210,4 +210,70 @@ fn who_stores_its_own_word_and_then_loads_the_others_shares_truly() {
     let classes = &simulated["machines"][0]["caches"][0]["classes"];
     let of_class = |name: &str| classes[name].as_u64().unwrap();
     assert!(of_class("coherence_true") >= 5998 && of_class("coherence_false") < 100, "{classes}");
+}
+
+/// Two processes that store to neighbours in memory that both have mapped, as the argument says.
+const BY_PROCESSES: &str = r#"
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <string.h>
+#include <sys/ipc.h>
+#include <sys/mman.h>
+#include <sys/shm.h>
+#include <sys/wait.h>
+#include <unistd.h>
+struct slot { volatile long hits; long id; };
+static struct slot *board;
+static volatile int *turn;
+static void *map(int flags, int file) { return mmap(0, 4096, PROT_READ | PROT_WRITE, flags, file, 0); }
+__attribute__((noinline)) static void count(struct slot *own) { for (int i = 0; i < 1000; i++) own->hits++; }
+int main(int argc, char **argv) {
+    const char *how = argv[1];
+    int file = -1;
+    (void)argc;
+    turn = map(MAP_SHARED | MAP_ANONYMOUS, -1);
+    if (!strcmp(how, "inherited")) board = map(MAP_SHARED | MAP_ANONYMOUS, -1);
+    if (!strcmp(how, "private")) board = map(MAP_PRIVATE | MAP_ANONYMOUS, -1);
+    if (!strcmp(how, "system v")) board = shmat(shmget(IPC_PRIVATE, 4096, IPC_CREAT | 0600), 0, 0);
+    if (!strcmp(how, "memfd") && ftruncate(file = memfd_create("board", 0), 4096)) return 9;
+    for (int i = 0; i < 2; i++)
+        if (!fork()) {
+            if (i) mmap(0, 1 << 20, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+            if (file >= 0) board = map(MAP_SHARED, file);
+            for (int round = 0; round < 100; round++) {
+                while (__atomic_load_n(turn, __ATOMIC_ACQUIRE) % 2 != i) usleep(10);
+                count(&board[i]);
+                __atomic_fetch_add(turn, 1, __ATOMIC_RELEASE);
+            }
+            _exit(0);
+        }
+    while (wait(0) > 0) {}
+    return 0;
+}
+"#;
+
+/// That they take turns at the line is sure: each counts 1,000 times, then it is the other's turn.
+#[test]
+fn processes_share_lines_of_memory_that_both_have_mapped() {
+    for how in ["inherited", "memfd", "system v", "private"] {
+        let directory = traced_with(BY_PROCESSES, &[how]);
+        let report = json(directory.path(), &["share", "run.trace", "--machine", "four.toml"]);
+        let of_board = |rows: &Value| {
+            let is_board = |row: &&Value| row.to_string().contains("\"slot.hits\"");
+            array(rows).iter().filter(is_board).cloned().collect::<Vec<_>>()
+        };
+        let falsely = of_board(&report["falsely_shared"]);
+        if how == "private" {
+            assert!(falsely.is_empty() && of_board(&report["shared"]).is_empty(), "{report}");
+            continue;
+        }
+        let [row] = &falsely[..] else { panic!("{how}: {report}") };
+        assert_eq!((&row["lines"], &row["apart_bytes"]), (&1.into(), &16.into()), "{how}: {row}");
+        let threads = array(&row["sides"][0]["threads"]);
+        assert!(threads.len() == 2 && threads.iter().all(|thread| thread["stores"] == 100_000), "{how}: {row}");
+        assert!(threads[0]["process"] != threads[1]["process"] && threads[0]["pid"] != 0, "{how}: {row}");
+        let (true_misses, false_misses) = misses(row);
+        assert!(true_misses == 0 && false_misses > 20, "{how}: {row}");
+        assert!(row["fix"].as_str().unwrap().contains("process"), "{how}: {row}");
+    }
 }

@@ -3,6 +3,7 @@
 mod callers;
 mod compiled;
 mod fields;
+mod forked;
 mod handlers;
 mod libraries;
 mod order;

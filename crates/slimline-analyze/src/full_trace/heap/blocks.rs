@@ -8,6 +8,7 @@ use super::super::TraceBatch;
 use super::super::calls::{Calls, MOST_FUNCTIONS, PathNumber, is_of_calls};
 use super::super::elements::{Content, Elements};
 use super::allocating::{Allocating, AllocatingSites};
+use super::forks::Forks;
 use super::live_blocks::{Block, Group, LARGE_BYTES, LiveBlocks};
 
 /// Calls of `realloc`, and of what frees, within each other that are kept: a program's own allocator may call the C library's.
@@ -27,6 +28,15 @@ pub struct GroupBlocks {
     pub live_bytes: u64,
     /// The most that lived at a time.
     pub peak_bytes: u64,
+}
+
+/// Where blocks are not known.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct UnknownBlocks {
+    /// Blocks that were freed or resized but not known.
+    pub frees: u64,
+    /// Forked children of which nobody knows with which blocks they began.
+    pub forks: u64,
 }
 
 /// Whose blocks a group has.
@@ -61,6 +71,7 @@ pub(in crate::full_trace) struct Allocations {
     /// By process and stream: blocks that the program's own functions took back, which may yet hand them on to another's.
     handed_on: FxHashMap<(u32, u32), Vec<u64>>,
     sites: AllocatingSites,
+    forks: Forks,
     /// Blocks freed or resized that were not known: allocated before tracing began, or by code that is not traced.
     unknown_frees: u64,
 }
@@ -128,8 +139,8 @@ impl Blocks {
         path.map(|(path, calls)| calls.functions(path).collect()).unwrap_or_default()
     }
 
-    pub(in crate::full_trace) fn unknown_frees(&self) -> u64 {
-        self.allocations.unknown_frees
+    pub(in crate::full_trace) fn unknown(&self) -> UnknownBlocks {
+        UnknownBlocks { frees: self.allocations.unknown_frees, forks: self.allocations.forks.unknown() }
     }
 
     /// The structures that are in them.
@@ -167,10 +178,17 @@ impl Allocations {
                 let group = self.group(batch, id.0);
                 self.allocate(live, group, start, bytes, elements.allocated(id.0, bytes));
             }
+            (SiteKind::Forks, &[stamp, process]) => self.forks.keep((stamp, process), live.for_child()),
+            (SiteKind::Inherits, &[stamp, process]) => {
+                if let Some(parents) = self.forks.take((stamp, process)) {
+                    live.inherit(parents);
+                }
+            }
             (SiteKind::Static, &[start, bytes]) => {
                 let group = self.group_of(Origin { site: self.sites.of(id.0).same, path: None });
                 let content = elements.declared(id.0, bytes);
-                let block = Block { start, end: start.saturating_add(bytes), group, content };
+                let end = start.saturating_add(bytes);
+                let block = Block { start, end, group, content, is_inherited: false };
                 if is_possible(start, bytes) && bytes > 0 {
                     // Where another program runs now in the process, or another object has its place.
                     live.insert_lasting(block).into_iter().for_each(|gone| self.is_gone(gone));
@@ -242,7 +260,7 @@ impl Allocations {
 
     fn allocate(&mut self, live: &mut LiveBlocks, group: u32, start: u64, bytes: u64, content: Content) {
         if is_possible(start, bytes) {
-            live.insert(Block { start, end: start + bytes, group, content });
+            live.insert(Block { start, end: start + bytes, group, content, is_inherited: false });
             self.count(group, bytes);
         }
     }
@@ -269,7 +287,7 @@ impl Allocations {
         if is_of_another && is_cut && bytes <= LARGE_BYTES {
             return;
         }
-        if self.release(live, site, start).is_some() && is_of_another && !is_cut {
+        if self.release(live, site, start).is_some() && is_of_another && !is_cut && !there.is_inherited {
             let (_, total) = &mut self.groups[there.group as usize];
             total.blocks = total.blocks.saturating_sub(1);
             total.bytes = total.bytes.saturating_sub(there.end - there.start);
@@ -324,7 +342,11 @@ impl Allocations {
         Some(block)
     }
 
+    /// What a child frees of its parent's blocks is a copy, which was never counted.
     fn is_gone(&mut self, block: Block) {
+        if block.is_inherited {
+            return;
+        }
         let (_, total) = &mut self.groups[block.group as usize];
         total.live_bytes = total.live_bytes.saturating_sub(block.end - block.start);
     }

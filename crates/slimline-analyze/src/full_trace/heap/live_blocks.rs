@@ -5,13 +5,17 @@
 //! one up costs a few cache misses, but most instructions access the block that they accessed before, or none: their stack,
 //! a static variable. So what is found has a number, also where it is a page without blocks (a *gap*), and whoever keeps
 //! what the number reaches to ([`Reach`]) asks for an address first whether it is there: one subtraction and one comparison.
+//!
+//! A forked child begins with a clone, which shares all tables with the original until either changes them: a page at a time.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 use slimline_simulate::relocated::NO_OBJECT;
 
 use super::super::elements::Content;
+use super::cloned::{ClonedTable, Epoch};
 
 /// Bytes of which one block is kept, or a crowd.
 const GRAIN_BYTES: u64 = 16;
@@ -43,6 +47,8 @@ pub(in crate::full_trace) struct Block {
     pub(in crate::full_trace) end: u64,
     pub(in crate::full_trace) group: Group,
     pub(in crate::full_trace) content: Content,
+    /// A forked child's copy of one that its parent has, or had.
+    pub(in crate::full_trace) is_inherited: bool,
 }
 
 /// What is kept of a number: a line of the cache, as whoever looks up a block that is not the one before waits for it.
@@ -132,25 +138,29 @@ enum Page {
 }
 
 /// The living, and the gaps between them.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(in crate::full_trace) struct LiveBlocks {
     /// By number; 0 is no block.
-    kept: Vec<Kept>,
+    kept: ClonedTable<Kept>,
+    /// Blocks up to this one are a parent's, by when they began; 0: none.
+    inherited_to: u32,
+    /// Changes with each fork: numbers of objects are not a child's.
+    epoch: Epoch,
     /// Numbers that are free again.
     free: FxHashMap<Group, Vec<BlockNumber>>,
     pages: FxHashMap<u64, Page>,
     /// Of pages with small blocks: the number of the block in each grain, or its [`CROWD`].
-    grains: Vec<Box<[u32; PAGE_GRAINS]>>,
+    grains: Vec<Arc<[u32; PAGE_GRAINS]>>,
     /// Of each of these, the lowest address at which it ever had a block that can be freed.
     heap_from: Vec<u64>,
     /// Blocks that share a grain, none of which has a byte of another one. No grain has an empty one.
-    crowds: Vec<Vec<BlockNumber>>,
+    crowds: Arc<Vec<Vec<BlockNumber>>>,
     free_crowds: Vec<u32>,
     gaps: Vec<BlockNumber>,
     large: BTreeMap<u64, BlockNumber>,
     /// Blocks that nobody frees, none of which has a byte of another one: they are here, and as all others are. Others may be cut of
     /// them, and lie above; what is left free below those is theirs.
-    lasting: BTreeMap<u64, BlockNumber>,
+    lasting: Arc<BTreeMap<u64, BlockNumber>>,
     /// Blocks that have begun so far, and of each group.
     begun: u32,
     begun_of: Vec<u32>,
@@ -170,16 +180,18 @@ impl Default for LiveBlocks {
             object: NO_OBJECT,
         };
         Self {
-            kept: vec![nothing],
+            kept: ClonedTable::new(nothing),
+            inherited_to: 0,
+            epoch: Epoch::default(),
             free: FxHashMap::default(),
             pages: FxHashMap::default(),
             grains: Vec::new(),
             heap_from: Vec::new(),
-            crowds: Vec::new(),
+            crowds: Arc::default(),
             free_crowds: Vec::new(),
             gaps: Vec::new(),
             large: BTreeMap::new(),
-            lasting: BTreeMap::new(),
+            lasting: Arc::default(),
             begun: 0,
             begun_of: Vec::new(),
         }
@@ -206,8 +218,8 @@ impl LiveBlocks {
 
     /// The block or the gap of this number.
     pub(in crate::full_trace) fn block(&self, number: BlockNumber) -> Block {
-        let Kept { start, end, group, content, .. } = self.kept[number.0 as usize];
-        Block { start, end, group, content }
+        let Kept { start, end, group, content, born, .. } = self.kept[number.0 as usize];
+        Block { start, end, group, content, is_inherited: self.is_inherited(born) }
     }
 
     /// When it began. Zeroes of gaps, and of number 0.
@@ -217,12 +229,43 @@ impl LiveBlocks {
 
     /// The number that whoever numbers objects gave the block, as long as it lives; else [`NO_OBJECT`].
     pub(in crate::full_trace) fn object(&self, number: BlockNumber) -> u32 {
-        self.kept[number.0 as usize].object
+        match self.kept.epoch(number.0 as usize) {
+            epoch if epoch == self.epoch => self.kept[number.0 as usize].object,
+            _ => NO_OBJECT,
+        }
     }
 
     /// Gives it one.
     pub(in crate::full_trace) fn set_object(&mut self, number: BlockNumber, object: u32) {
+        self.in_epoch(number);
         self.kept[number.0 as usize].object = object;
+    }
+
+    /// Has numbers of objects beside a block's be this process's.
+    fn in_epoch(&mut self, number: BlockNumber) {
+        self.kept.enter(number.0 as usize, self.epoch, |kept| kept.object = NO_OBJECT);
+    }
+
+    /// The blocks of a child that is forked now.
+    pub(super) fn for_child(&self) -> Self {
+        Self { inherited_to: self.begun, ..self.clone() }
+    }
+
+    /// Becomes those of a child, which has the static variables that are known already, as well.
+    pub(super) fn inherit(&mut self, parents: Self) {
+        let lasting: Vec<Block> = self.lasting.values().map(|number| self.block(*number)).collect();
+        *self = Self { epoch: parents.epoch.next(), ..parents };
+        for block in lasting {
+            let known = self.lasting.get(&block.start).map(|number| self.block(*number));
+            if known.is_none_or(|known| (known.end, known.group) != (block.end, block.group)) {
+                self.insert_lasting(block);
+            }
+        }
+    }
+
+    /// Whether a block that began then is a parent's, of which the child has a copy.
+    fn is_inherited(&self, born: Born) -> bool {
+        born.sequence <= self.inherited_to
     }
 
     /// More is known now of what is in a block.
@@ -272,7 +315,8 @@ impl LiveBlocks {
         if self.gaps.len() == MOST_GAPS {
             self.fill_gaps(0, u64::MAX);
         }
-        let number = self.number(Block { start, end, group: NO_GROUP, content: Content::default() });
+        let gap = Block { start, end, group: NO_GROUP, content: Content::default(), is_inherited: false };
+        let number = self.number(gap);
         self.gaps.push(number);
         self.pages.insert(page, Page::Gap(number));
         Some(number)
@@ -298,11 +342,11 @@ impl LiveBlocks {
     fn fill_gaps(&mut self, start: u64, end: u64) {
         let Self { gaps, kept, pages, free, .. } = self;
         gaps.retain(|gap| {
-            let found = &mut kept[gap.0 as usize];
+            let found = &kept[gap.0 as usize];
             let is_filled = found.start < end && start < found.end;
             if is_filled {
                 pages.remove(&(found.start / PAGE_BYTES));
-                found.lose_reach();
+                kept[gap.0 as usize].lose_reach();
                 free.entry(NO_GROUP).or_default().push(*gap);
             }
             !is_filled
@@ -310,7 +354,7 @@ impl LiveBlocks {
     }
 
     fn number(&mut self, block: Block) -> BlockNumber {
-        let Block { start, end, group, content } = block;
+        let Block { start, end, group, content, .. } = block;
         let mut born = Born::default();
         if group != NO_GROUP {
             if self.begun_of.len() <= group as usize {
@@ -326,11 +370,12 @@ impl LiveBlocks {
         match self.free.get_mut(&group).and_then(Vec::pop) {
             Some(number) => {
                 let version = self.kept[number.0 as usize].version.wrapping_add(1);
+                self.in_epoch(number);
                 self.kept[number.0 as usize] = Kept { version, ..kept };
                 number
             }
             None => {
-                self.kept.push(kept);
+                self.kept.push(kept, self.epoch, |kept| kept.object = NO_OBJECT);
                 BlockNumber(self.kept.len() as u32 - 1)
             }
         }
@@ -341,7 +386,7 @@ impl LiveBlocks {
         let mut before = Vec::new();
         while let Some(number) = self.lasting_in(block.start, block.end) {
             let Kept { start, end, .. } = self.kept[number.0 as usize];
-            self.lasting.remove(&start);
+            Arc::make_mut(&mut self.lasting).remove(&start);
             if self.large.get(&start) == Some(&number) {
                 self.large.remove(&start);
             }
@@ -352,7 +397,7 @@ impl LiveBlocks {
             before.push(gone);
         }
         let number = self.add(block);
-        self.lasting.insert(block.start, number);
+        Arc::make_mut(&mut self.lasting).insert(block.start, number);
         before
     }
 
@@ -437,14 +482,14 @@ impl LiveBlocks {
             let from = grain as usize % PAGE_GRAINS;
             let to = (from as u64 + (last - grain)).min(PAGE_GRAINS as u64) as usize;
             let page = self.grains_of(grain / PAGE_GRAINS as u64);
-            let grains = &mut self.grains[page][from..to];
+            let grains = &mut Arc::make_mut(&mut self.grains[page])[from..to];
             if grains.iter().all(|there| *there == before) {
                 grains.fill(after);
             } else {
                 for at in from..to {
                     let there = self.grains[page][at];
-                    self.grains[page][at] =
-                        if there == before { after } else { self.meet(there, block, before, after) };
+                    let now = if there == before { after } else { self.meet(there, block, before, after) };
+                    Arc::make_mut(&mut self.grains[page])[at] = now;
                 }
             }
             grain += (to - from) as u64;
@@ -457,16 +502,16 @@ impl LiveBlocks {
             0 => Vec::new(),
             crowd if crowd & CROWD != 0 => {
                 self.free_crowds.push(crowd & !CROWD);
-                std::mem::take(&mut self.crowds[(crowd & !CROWD) as usize])
+                std::mem::take(&mut Arc::make_mut(&mut self.crowds)[(crowd & !CROWD) as usize])
             }
             one => vec![BlockNumber(one)],
         };
         let end = block.end.max(block.start + 1);
         members.retain(|member| {
-            let kept = &mut self.kept[member.0 as usize];
+            let kept = &self.kept[member.0 as usize];
             let is_met = kept.start < end && block.start < kept.end.max(kept.start + 1);
             if is_met && member.0 != before {
-                kept.lose_reach();
+                self.kept[member.0 as usize].lose_reach();
             }
             !is_met
         });
@@ -476,11 +521,11 @@ impl LiveBlocks {
             [one] => one.0,
             _ => match self.free_crowds.pop() {
                 Some(free) => {
-                    self.crowds[free as usize] = members;
+                    Arc::make_mut(&mut self.crowds)[free as usize] = members;
                     CROWD | free
                 }
                 None => {
-                    self.crowds.push(members);
+                    Arc::make_mut(&mut self.crowds).push(members);
                     CROWD | (self.crowds.len() as u32 - 1)
                 }
             },
@@ -494,7 +539,7 @@ impl LiveBlocks {
             Some(Page::Gap(_)) => self.fill_gaps(page * PAGE_BYTES, page * PAGE_BYTES + 1),
             None => {}
         }
-        self.grains.push(Box::new([0; PAGE_GRAINS]));
+        self.grains.push(Arc::new([0; PAGE_GRAINS]));
         self.heap_from.push(u64::MAX);
         self.pages.insert(page, Page::Grains(self.grains.len() as u32 - 1));
         self.grains.len() - 1
@@ -503,9 +548,9 @@ impl LiveBlocks {
     fn release(&mut self, number: BlockNumber) -> Block {
         let kept = &mut self.kept[number.0 as usize];
         kept.lose_reach();
-        let Kept { start, end, group, content, .. } = *kept;
+        let Kept { start, end, group, content, born, .. } = *kept;
         self.free.entry(group).or_default().push(number);
-        Block { start, end, group, content }
+        Block { start, end, group, content, is_inherited: self.is_inherited(born) }
     }
 
     /// Takes out the block that starts there, unless nobody frees it.
@@ -580,7 +625,7 @@ mod tests {
     use super::*;
 
     fn block(start: u64, end: u64, group: Group) -> Block {
-        Block { start, end, group, content: Content::default() }
+        Block { start, end, group, content: Content::default(), is_inherited: false }
     }
 
     /// A place and a size, small or large, that meet others often; or several in 16 bytes.
@@ -721,7 +766,7 @@ mod tests {
     #[test]
     fn what_is_beside_blocks_is_the_allocators() {
         let mut live = LiveBlocks::default();
-        let block = |start: u64, bytes, group| Block { start, end: start + bytes, group, content: Content::default() };
+        let block = |start: u64, bytes, group| block(start, start + bytes, group);
         live.insert_lasting(block(0x1_0000, 8, 1));
         live.insert(block(0x1_8010, 32, 2));
         live.insert(block(0x40_0000, LARGE_BYTES + 1, 2));

@@ -18,6 +18,7 @@ use super::sites::Tally;
 use super::unlike::{Call, Unlike};
 use super::{Memory, Place, ProcessId, ProcessView, Reason};
 use crate::data::address_space::{Found, MappingName};
+use crate::data::shared_memory::SharedObject;
 use crate::data::timed::Extent;
 use crate::data::wrappers::WrapperRules;
 use crate::tables::{Amount, Group, GroupKind, Tables};
@@ -65,6 +66,10 @@ enum ObjectKey {
     Range(ProcessId, usize),
     /// First row of the process's mappings that is a version of it.
     Mapping(ProcessId, usize),
+    /// Memory that processes share, by its number in all of them and its offset there.
+    Shared(GroupId, usize, u64),
+    /// A child's copy of a range of its parent's: start and size.
+    Inherited(GroupId, u64, u64),
     /// A variable or section: process, group, start.
     Static(ProcessId, GroupId, u64),
     /// A part of a range, as a variable in a thread's storage: process, row of the ranges, start.
@@ -106,6 +111,12 @@ pub(super) struct Groups {
     /// For whose thread-local variables a call path had the dynamic linker allocate.
     dynamic_storage: FxHashMap<(ProcessId, StackRow), Option<usize>>,
     objects: FxHashMap<ObjectKey, ObjectId>,
+    /// Memory that processes share.
+    shared_objects: FxHashMap<SharedObject, usize>,
+    /// Bytes of each object of it, as in the process that maps most.
+    shared_bytes: FxHashMap<ObjectId, u64>,
+    /// What children have copies of, each once.
+    inherited: FxHashMap<GroupId, Amount>,
     /// Of groups with allocation call paths that were counted.
     alive: FxHashMap<GroupId, Alive>,
     /// Groups of which small heap blocks were touched.
@@ -140,6 +151,9 @@ impl Groups {
             by_stack: FxHashMap::default(),
             dynamic_storage: FxHashMap::default(),
             objects: FxHashMap::default(),
+            shared_objects: FxHashMap::default(),
+            shared_bytes: FxHashMap::default(),
+            inherited: FxHashMap::default(),
             alive: FxHashMap::default(),
             has_small: FxHashSet::default(),
             large: FxHashMap::default(),
@@ -212,9 +226,9 @@ impl Groups {
             alive.bytes = alive.bytes.saturating_add(path.peak_bytes);
         }
         let ranges = view.process.tables.ranges;
-        for row in
-            (0..ranges.len()).filter(|&row| matches!(ranges.origin[row], RangeOrigin::Heap | RangeOrigin::InnerHeap))
-        {
+        let is_heap = |row: usize| matches!(ranges.origin[row], RangeOrigin::Heap | RangeOrigin::InnerHeap);
+        // A child's copies are its parent's.
+        for row in (0..ranges.len()).filter(|&row| is_heap(row) && !view.process.is_inherited(row)) {
             let Some(stack) = ranges.stack[row] else { continue };
             if let Some(group) = self.known_path(view, stack, &mut known) {
                 let life = (ranges.born_ns[row], ranges.died_ns[row].unwrap_or(u64::MAX), ranges.bytes[row]);
@@ -241,6 +255,11 @@ impl Groups {
     }
 
     pub(super) fn into_rows(mut self) -> Vec<Group> {
+        for (group, Amount { objects, bytes }) in std::mem::take(&mut self.inherited) {
+            let row = &mut self.rows[group.index()];
+            row.objects = row.objects.max(objects);
+            row.bytes = row.bytes.max(bytes);
+        }
         let groups: FxHashSet<GroupId> = self.alive.keys().chain(self.large.keys()).copied().collect();
         for group in groups {
             let row = &mut self.rows[group.index()];
@@ -349,7 +368,11 @@ impl Groups {
                     _ => self.of_stack(view, ranges.stack[row], GroupKind::Heap, ranges.born_ns[row]),
                 };
                 let (base, bytes) = (ranges.base[row].0, ranges.bytes[row]);
-                let place = self.object(ObjectKey::Range(view.id, row), group, base, bytes);
+                let place = match view.process.shared.at(base, time_ns) {
+                    Some((object, offset)) if !is_block => self.shared((group, object, offset), base, bytes),
+                    _ if view.process.is_inherited(row) => self.inherited(group, base, bytes),
+                    _ => self.object(ObjectKey::Range(view.id, row), group, base, bytes),
+                };
                 let memory = match found {
                     Found::Mapped(_) if self.rows[group.index()].kind == GroupKind::Mapping => Memory::Cut,
                     Found::MappedStack(_) => Memory::Stack,
@@ -385,7 +408,12 @@ impl Groups {
                 if memory == Memory::Cut {
                     self.lacks(group, Reason::UnseenMapping, None);
                 }
-                let (place, valid) = self.of_mapping(view.id, view.process.space.whole(row), group, address, valid);
+                let whole = view.process.space.whole(row);
+                if let Some((object, offset)) = view.process.shared.at(whole.start, time_ns) {
+                    let place = self.shared((group, object, offset), whole.start, whole.end - whole.start);
+                    return (Place { memory, ..place }, valid);
+                }
+                let (place, valid) = self.of_mapping(view.id, whole, group, address, valid);
                 (Place { memory, ..place }, valid)
             }
             Found::Nothing => (Self::NOWHERE, valid),
@@ -468,6 +496,38 @@ impl Groups {
         self.tallies.push(Tally::default());
         self.reasons.push(None);
         GroupId(self.rows.len() as u32 - 1)
+    }
+
+    /// Memory that processes share: one object, as large as the process has it that maps most.
+    fn shared(&mut self, (group, object, offset): (GroupId, &SharedObject, u64), base: u64, bytes: u64) -> Place {
+        let next = self.shared_objects.len();
+        let number = match self.shared_objects.get(object) {
+            Some(&number) => number,
+            None => *self.shared_objects.entry(object.clone()).or_insert(next),
+        };
+        let place = self.object(ObjectKey::Shared(group, number, offset), group, base, bytes);
+        let known = self.shared_bytes.entry(place.object).or_insert(bytes);
+        if let Some(more) = bytes.checked_sub(*known).filter(|more| *more > 0) {
+            *known = bytes;
+            let row = &mut self.rows[group.index()];
+            row.bytes = row.bytes.saturating_add(more);
+            row.object_bytes = if row.objects == 1 { bytes } else { 0 };
+        }
+        place
+    }
+
+    /// A child's copy of what its parent has: it adds nothing to what the parent's own add, but counts where nobody else was seen to use
+    /// those.
+    fn inherited(&mut self, group: GroupId, base: u64, bytes: u64) -> Place {
+        let next = ObjectId(self.objects.len() as u32 + 1);
+        let inherited = &mut self.inherited;
+        let object = *self.objects.entry(ObjectKey::Inherited(group, base, bytes)).or_insert_with(|| {
+            let of_group = inherited.entry(group).or_default();
+            of_group.objects += 1;
+            of_group.bytes = of_group.bytes.saturating_add(bytes);
+            next
+        });
+        Place { group, object, base, memory: Memory::Known }
     }
 
     /// Object 0 is nowhere; the others are counted through.

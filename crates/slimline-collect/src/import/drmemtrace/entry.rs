@@ -13,9 +13,9 @@ pub(super) const ENTRY_BYTES: usize = 12;
 /// A record that means something here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Entry {
-    /// The file's first record: the version of its format.
+    /// What a thread did begins: the version of the format.
     Header(u64),
-    /// The file's last.
+    /// It ends here. Another thread may follow.
     Footer,
     Load {
         address: u64,
@@ -93,6 +93,19 @@ mod types {
 
     pub(super) const MARKER_TIMESTAMP: u16 = 2;
     pub(super) const MARKER_FILETYPE: u16 = 9;
+    /// The last one that was known when this was written; from 100 on they are their users' own.
+    pub(super) const MARKER_SKIPPED_MEMREF: u16 = 46;
+    pub(super) const MARKER_RESERVED_END: u16 = 100;
+}
+
+/// Newest version of the format that a header is known by.
+const MOST_VERSION: u64 = 1 << 16;
+
+/// Whether a file that begins so is a trace of a 64-bit program.
+pub(super) fn is_trace(begin: &[u8]) -> bool {
+    let Some((first, _)) = begin.split_first_chunk::<ENTRY_BYTES>() else { return false };
+    // The size of a header is 0.
+    first[2..4] == [0; 2] && matches!(Entry::of(first), Entry::Header(1..MOST_VERSION))
 }
 
 impl Entry {
@@ -121,6 +134,7 @@ impl Entry {
             MARKER => match size {
                 MARKER_TIMESTAMP => Self::Time(address),
                 MARKER_FILETYPE => Self::FileType(address),
+                marker if marker > MARKER_SKIPPED_MEMREF && marker < MARKER_RESERVED_END => Self::Unknown,
                 _ => Self::Other,
             },
             INSTR_FLUSH_END | DATA_FLUSH_END | THREAD_EXIT | ENCODING => Self::Other,
@@ -161,5 +175,7 @@ mod tests {
             (Entry::Time(9), Entry::FileType(0xe40), Entry::Other)
         );
         assert_eq!((of(47, 3, 1), of(50, 0, 0)), (Entry::Other, Entry::Unknown));
+        let markers = [46, 47, 99, 100].map(|marker| of(28, marker, 0));
+        assert_eq!(markers, [Entry::Other, Entry::Unknown, Entry::Unknown, Entry::Other]);
     }
 }

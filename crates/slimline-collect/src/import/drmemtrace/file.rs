@@ -1,39 +1,34 @@
-//! The files of a trace: one a thread (or a core), plain, of gzip or lz4, or a zip of parts that follow each other.
+//! The files of a trace: one a thread, or one a core; plain, packed, or a zip of parts that follow each other.
 
-use std::io::{self, BufRead as _, BufReader, Read};
+use std::fs::File;
+use std::io::{self, BufReader, Cursor, Read};
+use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
-use flate2::read::{DeflateDecoder, MultiGzDecoder};
-use lz4_flex::frame::FrameDecoder;
+use flate2::read::DeflateDecoder;
 use zip::{CompressionMethod, ZipArchive};
 
+use super::entry::is_trace;
 use super::open_files::{Bytes, OpenFiles};
+use crate::import::input::{InputError, check_kind, unpack};
 
-/// How a file is packed, by its name's end.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Packing {
-    Plain,
-    Gzip,
-    Lz4,
-    Zip,
-}
-
-const PACKINGS: [(&str, Packing); 4] = [
-    (".trace.zip", Packing::Zip),
-    (".trace.gz", Packing::Gzip),
-    (".trace.lz4", Packing::Lz4),
-    (".trace", Packing::Plain),
-];
-/// What another packing's names end in that drmemtrace knows.
-const UNREAD: &str = ".trace.sz";
+/// What names of a thread's file end in, before what says how it is packed.
+const NAMES: [&str; 2] = [".trace", ".memtrace"];
+/// Ends of packed files' names.
+const PACKED: [&str; 8] = ["zip", "gz", "lz4", "zst", "sz", "xz", "bz2", "lz"];
+const ZIP: [u8; 4] = *b"PK\x03\x04";
+/// What drmemtrace puts beside a trace: times and cores of threads, in files that look like others of it.
+const SCHEDULE: &str = "_schedule.bin";
+/// Bytes to know a file by.
+const LEAST_BUFFER_BYTES: usize = 1 << 12;
 
 /// What a directory holds.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Found {
     /// A trace, in these files.
     Trace(Vec<PathBuf>),
-    /// One that is packed in a way that is not read: the first of its files.
-    Unread(PathBuf),
+    /// Several ones, each a part of the run: the directory of the first.
+    Windows(PathBuf),
     /// What the tracer wrote, and nobody made a trace of.
     Raw,
     /// Nothing of drmemtrace's.
@@ -43,61 +38,62 @@ pub(super) enum Found {
 /// Looks for the files of a trace: in the directory that drmemtrace wrote, or in the directory `trace` of it.
 pub(super) fn find(directory: &Path) -> io::Result<Found> {
     let below = directory.join("trace");
-    let mut files = Vec::new();
-    let mut unread = None;
+    let (mut files, mut windows) = (Vec::new(), Vec::new());
     for entry in std::fs::read_dir(if below.is_dir() { &below } else { directory })? {
         let path = entry?.path();
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        if packing(&name).is_some() && path.is_file() {
+        if path.is_dir() {
+            windows.extend(name.starts_with("window.").then_some(path));
+        } else if path.is_file() && (is_name(&name) || !name.contains(SCHEDULE) && begins_as_trace(&path)) {
             files.push(path);
-        } else if name.ends_with(UNREAD) {
-            unread = Some(path);
         }
     }
     files.sort();
-    Ok(match unread {
+    Ok(match windows.into_iter().min() {
         _ if !files.is_empty() => Found::Trace(files),
-        Some(file) => Found::Unread(file),
+        Some(first) => Found::Windows(first),
         None if directory.join("raw").is_dir() => Found::Raw,
         None => Found::Nothing,
     })
 }
 
-fn packing(name: &str) -> Option<Packing> {
-    PACKINGS.into_iter().find(|(end, _)| name.ends_with(end)).map(|(_, packing)| packing)
+fn is_name(name: &str) -> bool {
+    let unpacked = name.rsplit_once('.').filter(|(_, end)| PACKED.contains(end)).map_or(name, |(name, _)| name);
+    NAMES.iter().any(|end| unpacked.ends_with(end))
+}
+
+/// Whether a file is of a trace, whatever its name.
+fn begins_as_trace(path: &Path) -> bool {
+    let read = || {
+        let mut begin = Vec::new();
+        let reader = open(&OpenFiles::default(), path, LEAST_BUFFER_BYTES).ok()?;
+        reader.take(super::ENTRY_BYTES as u64).read_to_end(&mut begin).ok()?;
+        Some(is_trace(&begin))
+    };
+    read().unwrap_or(false)
+}
+
+/// Whether a file is a zip of parts that are a trace together.
+pub(super) fn is_zip_of_trace(path: &Path) -> bool {
+    is_zip(path).unwrap_or(false) && begins_as_trace(path)
+}
+
+fn is_zip(path: &Path) -> io::Result<bool> {
+    let mut begin = Vec::new();
+    if std::fs::metadata(path)?.is_file() {
+        File::open(path)?.take(ZIP.len() as u64).read_to_end(&mut begin)?;
+    }
+    Ok(begin == ZIP)
 }
 
 /// A file's records, of which so many bytes are read at a time.
-pub(super) fn open(files: &OpenFiles, path: &Path, buffer_bytes: usize) -> io::Result<Box<dyn Read>> {
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let whole = || BufReader::with_capacity(buffer_bytes, files.whole(path));
-    Ok(match packing(&name).unwrap_or(Packing::Plain) {
-        Packing::Plain => Box::new(whole()),
-        Packing::Gzip => Box::new(MultiGzDecoder::new(whole())),
-        Packing::Lz4 => Box::new(Frames(Some(FrameDecoder::new(whole())))),
-        Packing::Zip => Box::new(Parts::new(files, path, buffer_bytes)?),
-    })
-}
-
-/// The frames of an lz4 file, one behind the other.
-struct Frames(Option<FrameDecoder<BufReader<Bytes>>>);
-
-impl Read for Frames {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        while let Some(frame) = &mut self.0 {
-            let bytes = frame.read(buffer)?;
-            if bytes > 0 || buffer.is_empty() {
-                return Ok(bytes);
-            }
-            // Its end, or that of the file: a decoder for the next one, as blocks may be of another size there.
-            let mut rest = self.0.take().map(FrameDecoder::into_inner);
-            if rest.as_mut().is_some_and(|rest| rest.fill_buf().is_ok_and(<[u8]>::is_empty)) {
-                break;
-            }
-            self.0 = rest.map(FrameDecoder::new);
-        }
-        Ok(0)
+pub(super) fn open(files: &OpenFiles, path: &Path, buffer_bytes: usize) -> Result<Box<dyn Read>, InputError> {
+    if is_zip(path).map_err(InputError::Read)? {
+        return Ok(Box::new(Parts::new(files, path, buffer_bytes).map_err(InputError::Read)?));
     }
+    let (begin, rest) = unpack(Box::new(files.whole(path)), buffer_bytes).map_err(InputError::Read)?;
+    check_kind(&begin, path)?;
+    Ok(Box::new(Cursor::new(begin).chain(rest)))
 }
 
 /// The parts of a zip file, one behind the other.
@@ -119,7 +115,8 @@ struct Part {
 
 impl Parts {
     fn new(files: &OpenFiles, path: &Path, buffer_bytes: usize) -> io::Result<Self> {
-        let mut archive = ZipArchive::new(std::fs::File::open(path)?)?;
+        let mut archive = ZipArchive::new(File::open(path)?)?;
+        check_whole(path, archive.offset(), archive.comment().len())?;
         let mut left = Vec::with_capacity(archive.len());
         // Chunks stand in the order in which they were written.
         for index in (0..archive.len()).rev() {
@@ -134,6 +131,25 @@ impl Parts {
             left.push(Part { start, stored_bytes: part.compressed_size(), bytes: part.size(), is_deflated });
         }
         Ok(Self { file: files.whole(path), buffer_bytes, left, current: None })
+    }
+}
+
+/// Whether a zip file is all of the file that it is in, which its reader does not need it to be.
+///
+/// # Errors
+/// Other bytes are before or behind it.
+fn check_whole(path: &Path, before: u64, comment_bytes: usize) -> io::Result<()> {
+    const END_BYTES: u64 = 22;
+    const END: &[u8; 4] = b"PK\x05\x06";
+    let file = File::open(path)?;
+    let mut end = [0; END.len()];
+    let at = file.metadata()?.len().checked_sub(END_BYTES + comment_bytes as u64);
+    if let Some(at) = at {
+        file.read_exact_at(&mut end, at)?;
+    }
+    match before == 0 && &end == END {
+        true => Ok(()),
+        false => Err(io::Error::other("other bytes are before or behind the zip file: are several files in one?")),
     }
 }
 

@@ -1,5 +1,5 @@
-use std::fs::{self, File};
-use std::io::Write as _;
+use std::fs;
+use std::io::{self, Write as _};
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
@@ -43,9 +43,16 @@ fn trace(files: &[(&str, &[u8])]) -> TempDir {
 /// File, thread, beginning, end, and what was accessed: its kind, address, bytes and instruction.
 type Told = (u32, u64, u64, Option<u64>, Vec<(TracedKind, u64, u32, u64)>);
 
-fn parts(directory: &Path) -> Result<(Vec<Told>, DrmemtraceLosses), String> {
+fn opened(path: &Path) -> DrmemtraceInput {
+    match open_addresses(path).unwrap() {
+        AddressInput::Drmemtrace(trace) => trace,
+        AddressInput::Text(_) => panic!("{}: taken for text", path.display()),
+    }
+}
+
+fn parts(path: &Path) -> Result<(Vec<Told>, DrmemtraceLosses), String> {
     let mut parts = Vec::new();
-    let losses = read_drmemtrace(directory, &mut |part| {
+    let losses = read_drmemtrace(opened(path), &mut |part| {
         let accesses = part.accesses.iter().map(|(access, pc)| (access.kind, access.address, access.bytes, *pc));
         parts.push((part.file, part.thread, part.since_us, part.until_us, accesses.collect()));
     });
@@ -109,25 +116,113 @@ fn a_file_of_a_core_has_several_threads() {
     assert_eq!(threads, [(1, 2), (7, 1)]);
 }
 
+/// What a core ran: threads with a header and a footer each, one behind the other and by turns. The instruction of a thread and its
+/// process go on with it, and idle cores (marker 33) write nothing that counts.
+#[test]
+fn threads_of_a_core_follow_each_other() {
+    let begin = |thread, process| [(25, 0, 7), (28, 12, 7), (28, 9, 0x1_0e40), (22, 4, thread), (24, 4, process)];
+    let mut entries = Vec::from(&begin(1, 10)[1..]);
+    entries.extend([time(100), (10, 2, 0x40), (0, 8, 0x1000)]);
+    entries.extend(begin(2, 20));
+    entries.extend([time(200), (10, 4, 0x50), (0, 8, 0x2000), (23, 4, 2), (26, 0, 0), (28, 33, 0), (28, 32, 0)]);
+    // Thread 1 goes on, with a loop of its string instruction.
+    entries.extend([(22, 4, 1), (0, 8, 0x1008), (23, 4, 1), (26, 0, 0)]);
+    entries.extend(begin(3, 20));
+    entries.extend([time(300), (10, 2, 0x60), (1, 8, 0x3000), (23, 4, 3), (26, 0, 0), (28, 33, 0)]);
+    let directory = trace(&[("drmemtrace.core.000000.trace", &file(1, &entries)[12 * 5..])]);
+    let path = directory.path().join("trace/drmemtrace.core.000000.trace");
+    let bytes = [written(25, 0, 7).to_vec(), fs::read(&path).unwrap()].concat();
+    fs::write(&path, &bytes).unwrap();
+    let mut told = Vec::new();
+    let losses = read_drmemtrace(opened(directory.path()), &mut |part| {
+        let data = part.accesses.iter().filter(|(access, _)| access.kind != TracedKind::Fetch);
+        told.extend(data.map(|(access, pc)| (part.process, part.thread, part.since_us, access.address, *pc)));
+    });
+    let expected = [
+        (10, 1, 100, 0x1000, 0x40),
+        (20, 2, 200, 0x2000, 0x50),
+        (10, 1, 200, 0x1008, 0x40),
+        (20, 3, 300, 0x3000, 0x60),
+    ];
+    assert_eq!((told.as_slice(), losses.unwrap()), (&expected[..], DrmemtraceLosses::default()));
+    // Without the last footer it is cut off, wherever others are.
+    fs::write(&path, &bytes[..bytes.len() - 24]).unwrap();
+    let idle = parts(directory.path()).unwrap().1;
+    assert_eq!(idle, DrmemtraceLosses::default(), "what is behind the last footer of a core may be idle markers");
+    fs::write(&path, &bytes[..bytes.len() - 36]).unwrap();
+    assert_eq!(parts(directory.path()).unwrap().1, DrmemtraceLosses { cut_files: 1, ..DrmemtraceLosses::default() });
+}
+
+#[test]
+fn what_stands_behind_a_footer_is_counted() {
+    let whole = file(1, &[time(1), (10, 2, 0x40), (0, 1, 0x1000)]);
+    let losses = |behind: &[u8]| {
+        let (parts, losses) = parts(trace(&[("a.trace", &[&whole, behind].concat())]).path()).unwrap();
+        assert_eq!(parts.iter().map(|part| part.4.len()).sum::<usize>(), 2);
+        losses
+    };
+    assert_eq!(losses(&[]), DrmemtraceLosses::default());
+    assert_eq!(losses(&[0; 7]), DrmemtraceLosses { cut_files: 1, ..DrmemtraceLosses::default() });
+    // Records of zeros would be loads.
+    assert_eq!(losses(&[0; 24]), DrmemtraceLosses { of_nobody: 2, ..DrmemtraceLosses::default() });
+    assert_eq!(losses(&[0xee; 12]), DrmemtraceLosses { unknown: 1, ..DrmemtraceLosses::default() });
+}
+
+#[test]
+fn one_file_of_a_trace_is_one() {
+    let plain = file(1, &[time(1), (10, 2, 0x40), (0, 1, 0x1000)]);
+    let gzip = gzip(&plain);
+    let directory = trace(&[("drmemtrace.app.1.2.memtrace.gz", &gzip), ("schedule.log", b"no trace")]);
+    let expected = parts(trace(&[("a.trace", &plain)]).path()).unwrap();
+    assert_eq!(parts(directory.path()).unwrap(), expected);
+    assert_eq!(parts(&directory.path().join("trace/drmemtrace.app.1.2.memtrace.gz")).unwrap(), expected);
+    // Its name says nothing of it.
+    for (name, bytes) in [("a", &plain), ("b.bin", &gzip)] {
+        let directory = trace(&[(name, bytes)]);
+        assert_eq!(parts(directory.path()).unwrap(), expected, "{name}");
+        assert_eq!(parts(&directory.path().join("trace").join(name)).unwrap(), expected, "{name}");
+    }
+    let zipped = zip(&plain, CompressionMethod::Deflated);
+    let directory = trace(&[("a.zip", &zipped)]);
+    assert_eq!(parts(&directory.path().join("trace/a.zip")).unwrap(), expected);
+    for several in [[&zipped[..], &zipped].concat(), [&zipped[..], b"more"].concat()] {
+        let why = parts(trace(&[("a.trace.zip", &several)]).path()).unwrap_err();
+        assert!(why.ends_with("other bytes are before or behind the zip file: are several files in one?"), "{why}");
+    }
+    let windows = trace(&[]);
+    fs::create_dir(windows.path().join("trace/window.0001")).unwrap();
+    fs::create_dir(windows.path().join("trace/window.0000")).unwrap();
+    assert!(parts(windows.path()).unwrap_err().ends_with("trace/window.0000"));
+}
+
+fn gzip(bytes: &[u8]) -> Vec<u8> {
+    let mut gzip = GzEncoder::new(Vec::new(), Compression::fast());
+    gzip.write_all(bytes).unwrap();
+    gzip.finish().unwrap()
+}
+
+fn zip(bytes: &[u8], method: CompressionMethod) -> Vec<u8> {
+    let mut zip = ZipWriter::new(io::Cursor::new(Vec::new()));
+    let options = SimpleFileOptions::default().compression_method(method);
+    for (part, bytes) in bytes.chunks(50_000).enumerate() {
+        zip.start_file(format!("chunk.{part:04}"), options).unwrap();
+        zip.write_all(bytes).unwrap();
+    }
+    zip.finish().unwrap().into_inner()
+}
+
 #[test]
 fn packed_files_are_the_same() {
     let loads: Vec<_> = (0..9000).map(|load| (0, 8, 0x1000 + load * 8)).collect();
     let plain = file(1, &[&[time(1), (10, 2, 0x40)][..], &loads].concat());
     let expected = parts(trace(&[("a.trace", &plain)]).path()).unwrap();
     assert_eq!(expected.0.iter().map(|part| part.4.len()).sum::<usize>(), 9001);
-    let mut gzip = GzEncoder::new(Vec::new(), Compression::fast());
-    gzip.write_all(&plain).unwrap();
-    let directory = trace(&[("a.trace.gz", &gzip.finish().unwrap())]);
-    assert_eq!(parts(directory.path()).unwrap(), expected);
+    for packed in [gzip(&plain), plain.chunks(70_001).flat_map(gzip).collect()] {
+        let directory = trace(&[("a.trace.gz", &packed)]);
+        assert_eq!(parts(directory.path()).unwrap(), expected);
+    }
     for method in [CompressionMethod::Stored, CompressionMethod::Deflated] {
-        let directory = trace(&[]);
-        let mut zip = ZipWriter::new(File::create(directory.path().join("trace/a.trace.zip")).unwrap());
-        let options = SimpleFileOptions::default().compression_method(method);
-        for (part, bytes) in plain.chunks(50_000).enumerate() {
-            zip.start_file(format!("chunk.{part:04}"), options).unwrap();
-            zip.write_all(bytes).unwrap();
-        }
-        zip.finish().unwrap();
+        let directory = trace(&[("a.trace.zip", &zip(&plain, method))]);
         assert_eq!(parts(directory.path()).unwrap(), expected);
     }
     // Frames end within a record.
@@ -183,7 +278,7 @@ fn thousands_of_threads_need_few_descriptors() {
         fs::read_link(entry.unwrap().path()).is_ok_and(|opened| opened.starts_with(&here))
     };
     let (mut most_open, mut threads) = (0, Vec::new());
-    read_drmemtrace(directory.path(), &mut |part| {
+    read_drmemtrace(opened(directory.path()), &mut |part| {
         most_open = most_open.max(fs::read_dir("/proc/self/fd").unwrap().map(is_here).filter(|is| *is).count());
         assert_eq!(part.accesses.len(), 2);
         threads.push(part.thread);
@@ -198,8 +293,13 @@ fn what_is_cut_off_is_read_up_to_there() {
     let whole = file(1, &[time(1), (10, 2, 0x40), (0, 1, 0x1000), (0, 1, 0x1001)]);
     // The footer, and half of what comes before it.
     let directory = trace(&[("a.trace", &whole[..whole.len() - 18])]);
-    let (parts, losses) = parts(directory.path()).unwrap();
-    assert_eq!((parts[0].4.len(), losses.cut_files), (2, 1));
+    let (cut, losses) = parts(directory.path()).unwrap();
+    assert_eq!((cut[0].4.len(), losses.cut_files), (2, 1));
+    // The end of a packing, behind all records.
+    let packed = gzip(&whole);
+    let directory = trace(&[("a.trace.gz", &packed[..packed.len() - 3])]);
+    let (cut, losses) = parts(directory.path()).unwrap();
+    assert_eq!((cut[0].4.len(), losses.cut_files), (3, 1));
 }
 
 #[test]
@@ -217,7 +317,11 @@ fn what_is_no_such_trace_is_told() {
     let typed = |bits| [head(1), written(28, 9, bits).to_vec()].concat();
     assert_eq!(line(&[("a.trace", &typed(0x44))]), "DIR/trace/a.trace: a trace of instructions only, without data");
     assert_eq!(line(&[("a.trace", &typed(0x20))]), "DIR/trace/a.trace: a trace of a 32-bit program, which is not read");
-    assert!(line(&[("a.trace.sz", b"x")]).starts_with("DIR/trace/a.trace.sz: packed in a way that is not read"));
+    let packed = line(&[("a.trace.xz", b"\xfd7zXZ\0")]);
+    assert!(
+        packed.starts_with("DIR/trace/a.trace.xz: packed by xz, which is not read: unpack it first (xz -dc"),
+        "{packed}"
+    );
     assert!(line(&[("a.trace.lz4", b"no lz4 at all")]).starts_with("DIR/trace/a.trace.lz4: "));
     assert!(line(&[("a.trace.zip", b"no zip")]).starts_with("DIR/trace/a.trace.zip: "));
     assert!(line(&[("a.trace.gz", b"no gzip")]).starts_with("DIR/trace/a.trace.gz: "));

@@ -1,10 +1,11 @@
 //! One file of a trace, part by part.
 
+use std::collections::HashMap;
 use std::io::{self, Read};
 use std::path::PathBuf;
 
 use super::entry::{ENTRY_BYTES, Entry};
-use super::{DrmemtraceError, DrmemtraceLosses, ThreadPart};
+use super::{DrmemtraceError, DrmemtraceLosses, InputError, ThreadPart};
 use crate::import::{TracedAccess, TracedKind};
 
 /// Accesses of a part at most: of a file that tells no time, or seldom.
@@ -25,8 +26,14 @@ pub(super) struct ThreadFile {
     until: usize,
     has_begun: bool,
     has_ended: bool,
+    /// Its packing has no end.
+    is_cut: bool,
+    /// Behind a footer: what comes there is of nobody until a thread begins or goes on.
+    is_of_nobody: bool,
     process: u64,
     thread: u64,
+    /// Of threads that others took the place of: process and instruction, for when they go on.
+    others: HashMap<u64, (u64, (u64, u64))>,
     /// Process and thread of the part that was read last.
     of_part: (u64, u64),
     since_us: u64,
@@ -49,8 +56,11 @@ impl ThreadFile {
             until: 0,
             has_begun: false,
             has_ended: false,
+            is_cut: false,
+            is_of_nobody: false,
             process: 0,
             thread: 0,
+            others: HashMap::new(),
             of_part: (0, 0),
             since_us: 0,
             until_us: None,
@@ -89,7 +99,7 @@ impl ThreadFile {
                     }
                     self.since_us = time;
                 }
-                Entry::Thread(thread) => self.thread = thread,
+                Entry::Thread(thread) => self.go_on_with(thread),
                 Entry::Process(process) => self.process = process,
                 other => self.take(other)?,
             }
@@ -103,8 +113,25 @@ impl ThreadFile {
         Ok(Some(self.since_us))
     }
 
+    /// What follows is of this thread. Which process it is of is said once, and counts whenever the thread goes on.
+    fn go_on_with(&mut self, thread: u64) {
+        self.is_of_nobody = false;
+        if thread != self.thread {
+            self.others.insert(self.thread, (self.process, self.instruction));
+            self.thread = thread;
+            (self.process, self.instruction) = self.others.remove(&thread).unwrap_or((self.process, (0, 0)));
+        }
+    }
+
     fn take(&mut self, entry: Entry) -> Result<(), DrmemtraceError> {
         match entry {
+            Entry::Header(_) => self.is_of_nobody = false,
+            Entry::Footer => self.is_of_nobody = true,
+            Entry::Load { .. } | Entry::Store { .. } | Entry::Fetch { .. } | Entry::Bundle { .. }
+                if self.is_of_nobody =>
+            {
+                self.losses.of_nobody += 1;
+            }
             Entry::Load { address, bytes } => self.access(TracedKind::Load, address, bytes.into()),
             Entry::Store { address, bytes } => self.access(TracedKind::Store, address, bytes.into()),
             Entry::Fetch { address, bytes } => self.fetch(address, bytes.into()),
@@ -129,8 +156,7 @@ impl ThreadFile {
             }
             Entry::Unknown => self.losses.unknown += 1,
             // What the last three say parts what is read, and was taken in before.
-            Entry::Header(_) | Entry::Footer | Entry::Other | Entry::Thread(_) | Entry::Process(_) | Entry::Time(_) => {
-            }
+            Entry::Other | Entry::Thread(_) | Entry::Process(_) | Entry::Time(_) => {}
         }
         Ok(())
     }
@@ -148,7 +174,7 @@ impl ThreadFile {
         DrmemtraceError::Foreign { file: self.path.clone(), reason }
     }
 
-    /// The next record; none at the end, or where the file is cut off.
+    /// The next record; none at the end of the file. Where that is not behind a footer, the file is cut off.
     fn next_entry(&mut self) -> Result<Option<Entry>, DrmemtraceError> {
         if self.has_ended {
             return Ok(None);
@@ -160,8 +186,7 @@ impl ThreadFile {
             if !self.has_begun {
                 return Err(self.foreign("an empty file"));
             }
-            // Each has a footer.
-            self.losses.cut_files = 1;
+            self.losses.cut_files = u64::from(!self.is_of_nobody || self.from < self.until || self.is_cut);
             self.end();
             return Ok(None);
         };
@@ -171,9 +196,6 @@ impl ThreadFile {
             return Err(self.foreign("not a trace that drmemtrace made of a 64-bit program: it has no header"));
         }
         self.has_begun = true;
-        if entry == Entry::Footer {
-            self.end();
-        }
         Ok(Some(entry))
     }
 
@@ -193,8 +215,13 @@ impl ThreadFile {
                 Ok(0) => break,
                 Ok(bytes) => self.until += bytes,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => break,
-                Err(error) => return Err(DrmemtraceError::Read { file: self.path.clone(), error }),
+                Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
+                    self.is_cut = true;
+                    break;
+                }
+                Err(error) => {
+                    return Err(DrmemtraceError::Read { file: self.path.clone(), error: InputError::Read(error) });
+                }
             }
         }
         Ok(())

@@ -106,15 +106,23 @@ pub(super) struct SectionReader<'a, F> {
     input: &'a mut F,
     order: ByteOrder,
     left_bytes: u64,
+    /// Where the last one of all sections ends.
+    end: u64,
 }
 
 impl<'a, F: Read + Seek> SectionReader<'a, F> {
     /// Of a file of this byte order, of which nothing was read yet.
     pub(super) fn new(input: &'a mut F, order: ByteOrder) -> Self {
-        Self { input, order, left_bytes: MOST_SECTIONS_BYTES }
+        Self { input, order, left_bytes: MOST_SECTIONS_BYTES, end: 0 }
+    }
+
+    /// Where the last one ends of the sections that were asked for.
+    pub(super) fn end(&self) -> u64 {
+        self.end
     }
 
     fn read(&mut self, section: Section, within: &'static str) -> Result<Vec<u8>, ImportError> {
+        self.end = self.end.max(section.offset.saturating_add(section.bytes));
         self.left_bytes = self.left_bytes.checked_sub(section.bytes).ok_or(ImportError::Damaged(within))?;
         self.input.seek(SeekFrom::Start(section.offset)).map_err(|_| ImportError::Damaged(within))?;
         let mut bytes = Vec::new();
@@ -184,6 +192,16 @@ impl Sections {
             }
         }
         Ok(())
+    }
+
+    /// Bytes behind all that the header tells of, where that ends at `end` or with the records.
+    ///
+    /// # Errors
+    /// Seeking fails.
+    pub(super) fn bytes_behind(&self, input: &mut impl Seek, end: u64) -> Result<u64, ImportError> {
+        let all = input.seek(SeekFrom::End(0)).map_err(ImportError::Read)?;
+        let end = end.max(self.data.offset.saturating_add(self.data.bytes)).max(FILE_HEADER_BYTES);
+        Ok(all.saturating_sub(end))
     }
 
     /// Goes to where the records begin.

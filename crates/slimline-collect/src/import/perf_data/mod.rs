@@ -15,9 +15,10 @@ mod recording;
 mod rounds;
 mod stream;
 
-use std::io::{Read, Seek};
+use std::io::{BufReader, Read, Seek};
 
 use super::description::Description;
+use super::input::{BUFFER_BYTES, Input};
 use super::{ImportError, Programs};
 use layout::{Layout, SectionReader, read_layout};
 use recording::{Recording, Stop};
@@ -26,48 +27,52 @@ use stream::{End, Item, RecordStream};
 /// Records between two reports of progress.
 const RECORDS_PER_REPORT: u32 = 4096;
 
-/// A file, or a pipe, in which nothing can be sought.
-pub(super) enum Input<F, P> {
-    File(F),
-    Pipe(P),
-}
-
 /// Reads a recording into `programs`.
 ///
 /// # Errors
 /// It is none, or can't be read; what it holds up to where it is cut is no error.
-pub(super) fn read<F: Read + Seek, P: Read>(
-    input: Input<F, P>,
+pub(super) fn read(
+    input: Input,
     programs: &mut Programs,
     progress: &mut dyn FnMut(u64),
 ) -> Result<Description, ImportError> {
-    match input {
-        Input::Pipe(mut pipe) => {
-            let Layout { order, sections } = read_layout(&mut pipe)?;
-            if sections.is_some() {
-                return Err(ImportError::NotSeekable);
-            }
-            read_records(Recording::new(order), RecordStream::new(pipe, order, None), programs, progress)
+    let Layout { order, sections: None } = read_layout(&mut input.begin())? else {
+        let (file, is_cut) = input.into_file().map_err(ImportError::Read)?;
+        return read_file(BufReader::with_capacity(BUFFER_BYTES, file), is_cut, programs, progress);
+    };
+    let mut pipe = input.into_stream();
+    read_layout(&mut pipe)?;
+    read_records(Recording::new(order), RecordStream::new(pipe, order, None), programs, progress)
+}
+
+/// Reads a recording of which parts lie behind its records.
+fn read_file<F: Read + Seek>(
+    mut file: F,
+    is_cut: bool,
+    programs: &mut Programs,
+    progress: &mut dyn FnMut(u64),
+) -> Result<Description, ImportError> {
+    let Layout { order, sections } = read_layout(&mut file)?;
+    let mut recording = Recording::new(order);
+    let mut bytes = None;
+    if let Some(sections) = sections {
+        let mut reader = SectionReader::new(&mut file, order);
+        sections.read_features(&mut reader, |number, feature| recording.take_feature(number, feature))?;
+        for (attr, ids) in sections.read_attrs(&mut reader)? {
+            recording.add_event(attr, ids)?;
         }
-        Input::File(mut file) => {
-            let Layout { order, sections } = read_layout(&mut file)?;
-            let mut recording = Recording::new(order);
-            let mut bytes = None;
-            if let Some(sections) = sections {
-                let mut reader = SectionReader::new(&mut file, order);
-                sections.read_features(&mut reader, |number, feature| recording.take_feature(number, feature))?;
-                for (attr, ids) in sections.read_attrs(&mut reader)? {
-                    recording.add_event(attr, ids)?;
-                }
-                sections.seek_records(&mut file)?;
-                bytes = Some(sections.data.bytes).filter(|&bytes| bytes > 0);
-                if bytes.is_none() {
-                    recording.was_not_closed();
-                }
-            }
-            read_records(recording, RecordStream::new(file, order, bytes), programs, progress)
+        let described = reader.end();
+        bytes = Some(sections.data.bytes).filter(|&bytes| bytes > 0);
+        match bytes {
+            Some(_) => recording.passed_behind(sections.bytes_behind(&mut file, described)?),
+            None => recording.was_not_closed(),
         }
+        sections.seek_records(&mut file)?;
     }
+    if is_cut {
+        recording.stop(Stop::Truncated);
+    }
+    read_records(recording, RecordStream::new(file, order, bytes), programs, progress)
 }
 
 fn read_records<R: Read>(

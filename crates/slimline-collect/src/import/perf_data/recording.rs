@@ -111,6 +111,11 @@ impl Recording {
         self.stopped_early = Some("perf did not close the file: it was killed, or the disk was full".to_owned());
     }
 
+    /// So many bytes are in the file that its header does not tell of.
+    pub(super) fn passed_behind(&mut self, bytes: u64) {
+        self.counts.trailing_bytes = bytes;
+    }
+
     /// Records ended early.
     pub(super) fn stop(&mut self, stop: Stop) {
         self.stopped_early = Some(match stop {

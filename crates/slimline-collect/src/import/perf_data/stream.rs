@@ -49,7 +49,7 @@ const TRAILING_HEAD_BYTES: usize = 8;
 /// Reads records.
 #[allow(missing_debug_implementations)] // the decompressor has none
 pub(super) struct RecordStream<R> {
-    input: R,
+    input: UntilCut<R>,
     order: ByteOrder,
     /// Bytes of the data section that are left; `None` where it goes on to the end.
     remaining: Option<u64>,
@@ -61,6 +61,24 @@ pub(super) struct RecordStream<R> {
     record: Vec<u8>,
     compressed: Compressed,
     end: Option<End>,
+}
+
+/// An input that ends where it is cut off within its packing.
+struct UntilCut<R> {
+    input: R,
+    is_cut: bool,
+}
+
+impl<R: Read> Read for UntilCut<R> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        match self.input.read(into) {
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
+                self.is_cut = true;
+                Ok(0)
+            }
+            read => read,
+        }
+    }
 }
 
 /// What compressed records hold: one stream for the whole file, whose records do not begin where compressed ones do.
@@ -87,7 +105,7 @@ impl<R: Read> RecordStream<R> {
     /// The records of `input`, which is where they begin: so many bytes, or all.
     pub(super) fn new(input: R, order: ByteOrder, bytes: Option<u64>) -> Self {
         let (record, compressed) = (Vec::new(), Compressed::default());
-        let aux = Vec::new();
+        let (aux, input) = (Vec::new(), UntilCut { input, is_cut: false });
         let (read_bytes, aux_bytes, reads_aux, end) = (0, 0, false, None);
         Self { input, order, remaining: bytes, read_bytes, aux_bytes, reads_aux, aux, record, compressed, end }
     }
@@ -192,7 +210,7 @@ impl<R: Read> RecordStream<R> {
             return Ok(Some(End::Whole));
         }
         match fill(&mut self.input, &mut self.record)? {
-            0 if self.remaining.is_none() => return Ok(Some(End::Whole)),
+            0 if self.remaining.is_none() && !self.input.is_cut => return Ok(Some(End::Whole)),
             HEADER_BYTES if left >= HEADER_BYTES as u64 => {}
             _ => return Ok(Some(End::Truncated)),
         }

@@ -5,6 +5,7 @@ use std::path::Path;
 use super::columns::{ColumnMap, Role};
 use super::rows::{TableInput, each_row};
 use crate::import::address_trace::MOST_BYTES;
+use crate::import::input::Input;
 use crate::import::{ImportError, TracedAccess, TracedKind};
 
 /// A row.
@@ -67,7 +68,7 @@ impl ColumnMap {
     }
 }
 
-/// Reads a table of accesses (`-` for standard input, which can't be Parquet) to its end, and hands on each row.
+/// Reads a table of accesses (`-` for standard input) to its end, and hands on each row.
 ///
 /// # Errors
 /// The table has not the columns, a row can't be read, or none is an access.
@@ -79,7 +80,7 @@ pub fn read_access_table(
     map.check_accesses().map_err(ImportError::Columns)?;
     let mut losses = TableLosses::default();
     let (mut time, mut is_empty) = (0, true);
-    each_row(TableInput::open(path).map_err(ImportError::Read)?, map, &mut |_, row| {
+    each_row(TableInput::of(Input::open(path)?)?, map, &mut |_, row| {
         let (place, row) = row?;
         time = row.time.unwrap_or(time);
         let Some(address) = row.address else {

@@ -1,4 +1,4 @@
-//! Someone else's samples or accesses: a table of named columns (CSV or Parquet), and a [`ColumnMap`] that says which is what.
+//! Someone else's samples or accesses: a table of named columns (text or Parquet), and a [`ColumnMap`] that says which is what.
 //!
 //! No program's file is asked for what a table of samples names by itself: its variables and its lines get addresses of their own,
 //! and the session's table of names says what is there (see `naming`).
@@ -6,6 +6,7 @@
 mod accesses;
 mod bounded;
 mod columns;
+mod dialect;
 mod rows;
 mod values;
 

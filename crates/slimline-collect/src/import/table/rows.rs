@@ -2,8 +2,7 @@
 
 use std::borrow::Cow;
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, Read, Seek as _};
-use std::path::Path;
+use std::io::BufRead;
 
 use csv::{ByteRecord, Position, ReaderBuilder, StringRecord};
 use slimline_trace::access::AccessKind;
@@ -12,35 +11,34 @@ use slimline_trace::tables::{ForeignCell, ForeignTable, ForeignTableError};
 
 use super::bounded;
 use super::columns::{Column, ColumnMap, Role};
+use super::dialect::Dialect;
 use super::values;
-use crate::import::{BUFFER_BYTES, ImportError};
+use crate::import::ImportError;
+use crate::import::input::{Input, decode_text};
 
 /// What a file of Parquet begins with.
 const PARQUET: &[u8] = b"PAR1";
 
 /// Where a table is.
 pub(in crate::import) enum TableInput {
-    /// Text with commas between its columns, and a line of their names.
-    Csv(Box<dyn BufRead>),
+    /// Text with a line of its columns' names.
+    Text(Box<dyn BufRead>),
     Parquet(File),
 }
 
 impl TableInput {
-    /// Opens a file; `-` is standard input.
-    pub(in crate::import) fn open(path: &Path) -> io::Result<Self> {
-        if path == Path::new("-") {
-            return Ok(Self::Csv(Box::new(BufReader::with_capacity(BUFFER_BYTES, io::stdin()))));
+    /// The table that an input holds.
+    ///
+    /// # Errors
+    /// It can't be read, or is cut off.
+    pub(in crate::import) fn of(input: Input) -> Result<Self, ImportError> {
+        if !input.begin().starts_with(PARQUET) {
+            return Ok(Self::Text(decode_text(input.into_stream()).map_err(ImportError::Read)?));
         }
-        let mut file = File::open(path)?;
-        if file.metadata()?.is_file() {
-            let mut begin = Vec::new();
-            Read::by_ref(&mut file).take(PARQUET.len() as u64).read_to_end(&mut begin)?;
-            file.rewind()?;
-            if begin == PARQUET {
-                return Ok(Self::Parquet(file));
-            }
+        match input.into_file().map_err(ImportError::Read)? {
+            (file, false) => Ok(Self::Parquet(file)),
+            (_, true) => Err(ImportError::Ends("packed data: Parquet has its index at its end")),
         }
-        Ok(Self::Csv(Box::new(BufReader::with_capacity(BUFFER_BYTES, file))))
     }
 }
 
@@ -95,19 +93,18 @@ type TakeRow<'t> = dyn FnMut(u64, Result<(RowPlace, Row<'_>), ImportError>) -> R
 /// It is no such table, has not the columns, or whoever takes the rows gives up.
 pub(super) fn each_row(input: TableInput, map: &ColumnMap, take: &mut TakeRow<'_>) -> Result<(), ImportError> {
     match input {
-        TableInput::Csv(text) => each_of_csv(text, map, take),
+        TableInput::Text(text) => each_of_text(text, map, take),
         TableInput::Parquet(file) => each_of_parquet(file, map, take),
     }
 }
 
-fn each_of_csv(mut input: Box<dyn BufRead>, map: &ColumnMap, take: &mut TakeRow<'_>) -> Result<(), ImportError> {
-    if input.fill_buf().map_err(ImportError::Read)?.starts_with(PARQUET) {
-        return Err(ImportError::Columns("Parquet that can't be read from a pipe, as its end comes first".to_owned()));
-    }
+fn each_of_text(input: Box<dyn BufRead>, map: &ColumnMap, take: &mut TakeRow<'_>) -> Result<(), ImportError> {
+    let (dialect, input) = Dialect::find(input, map).map_err(ImportError::Read)?;
     let (input, bound) = bounded::pair(input);
-    let mut reader = ReaderBuilder::new().flexible(true).from_reader(input);
+    let mut reader = ReaderBuilder::new().flexible(true).delimiter(dialect.separator).from_reader(input);
     bound.begin_record(reader.position());
-    let places = places(reader.headers().map_err(|error| broken(error, &bound))?, map)?;
+    let header = reader.headers().map_err(|error| broken(error, &bound))?;
+    let (places, columns) = (places(header, map)?, header.len());
     let mut record = ByteRecord::new();
     loop {
         bound.begin_record(reader.position());
@@ -116,8 +113,15 @@ fn each_of_csv(mut input: Box<dyn BufRead>, map: &ColumnMap, take: &mut TakeRow<
         }
         let text = StringRecord::from_byte_record_lossy(record.clone());
         let cell = |place: usize| text.get(place).map(ForeignCell::Text);
-        let row = row(places.iter().map(|&(column, place)| (column, cell(place))));
-        let place = RowPlace::Line(record.position().map_or(0, Position::line));
+        // Cells of no column push those behind them into others'.
+        let row = match text.iter().skip(columns).find(|cell| !cell.trim().is_empty()) {
+            Some(more) => {
+                Err(format!("`{more}` is in none of the {columns} columns: is a separator in a cell not quoted?"))
+            }
+            None => row(places.iter().map(|&(column, place)| (column, cell(place))), dialect.has_decimal_commas()),
+        };
+        let line = record.position().map_or(0, Position::line) + dialect.lines_before;
+        let place = RowPlace::Line(line);
         take(reader.position().byte(), row.map(|row| (place, row)).map_err(|reason| place.error(reason)))?;
     }
 }
@@ -129,7 +133,7 @@ fn broken(error: csv::Error, bound: &bounded::Bound) -> ImportError {
     }
     match error.into_kind() {
         csv::ErrorKind::Io(error) => ImportError::Read(error),
-        kind => ImportError::Columns(format!("not a table with commas between its columns ({kind:?})")),
+        kind => ImportError::Columns(format!("not a table of text ({kind:?})")),
     }
 }
 
@@ -162,7 +166,7 @@ fn each_of_parquet(file: File, map: &ColumnMap, take: &mut TakeRow<'_>) -> Resul
             for (place, column) in map.columns().iter().enumerate() {
                 cells.push((column, Some(table.cell(number, place).map_err(wrong)?)));
             }
-            let row = row(cells.iter().copied());
+            let row = row(cells.iter().copied(), false);
             let place = RowPlace::Number(before + number as u64 + 1);
             take(bytes, row.map(|row| (place, row)).map_err(|reason| place.error(reason)))?;
         }
@@ -171,13 +175,16 @@ fn each_of_parquet(file: File, map: &ColumnMap, take: &mut TakeRow<'_>) -> Resul
 }
 
 /// What the cells of a row say; none where the row ends before its column.
-fn row<'a>(cells: impl Iterator<Item = (&'a Column, Option<ForeignCell<'a>>)>) -> Result<Row<'a>, String> {
+fn row<'a>(
+    cells: impl Iterator<Item = (&'a Column, Option<ForeignCell<'a>>)>,
+    has_decimal_commas: bool,
+) -> Result<Row<'a>, String> {
     let mut row = Row::default();
     for (column, cell) in cells {
         let cell = cell.ok_or_else(|| format!("it ends before its column `{}`", column.name))?;
         let Some(cell) = values::told(cell) else { continue };
         let unreadable = || format!("`{cell}` in column `{}` can't be read", column.name);
-        let number = || values::number(cell, column).ok_or_else(unreadable);
+        let number = || values::number(cell, column, has_decimal_commas).ok_or_else(unreadable);
         let short = || u32::try_from(number()?).map_err(|_| unreadable());
         match column.role {
             Role::Variable => row.variable = Some(values::text(cell)),

@@ -31,8 +31,8 @@ pub(super) fn text(cell: ForeignCell<'_>) -> Cow<'_, str> {
     }
 }
 
-/// The number in a cell, scaled.
-pub(super) fn number(cell: ForeignCell<'_>, column: &Column) -> Option<u64> {
+/// The number in a cell, scaled. Where text `has_decimal_commas`, one is read as a point is.
+pub(super) fn number(cell: ForeignCell<'_>, column: &Column, has_decimal_commas: bool) -> Option<u64> {
     let number = match (cell, column.format) {
         (ForeignCell::Null, _) => return None,
         (ForeignCell::Number(number), Format::Nanoseconds(each)) => number.checked_mul(each)?,
@@ -45,6 +45,11 @@ pub(super) fn number(cell: ForeignCell<'_>, column: &Column) -> Option<u64> {
             match (hex, format) {
                 (Some(hex), _) => u64::from_str_radix(hex, 16).ok()?,
                 (None, Format::Hex | Format::Pebs) => u64::from_str_radix(text, 16).ok()?,
+                (None, Format::Nanoseconds(each)) if has_decimal_commas && text.matches(',').count() == 1 => {
+                    // Both would be one that groups digits.
+                    let has_points = text.contains('.');
+                    fraction(&text.replace(',', "."), each).filter(|_| !has_points)?
+                }
                 (None, Format::Nanoseconds(each)) => fraction(text, each)?,
                 (None, _) => text.parse().ok()?,
             }
@@ -75,8 +80,8 @@ pub(super) fn kind(cell: ForeignCell<'_>) -> Option<AccessKind> {
 /// What a level's cell says of how the access was served; `None` where it can't be read.
 pub(super) fn served(cell: ForeignCell<'_>, column: &Column) -> Option<Served> {
     match column.format {
-        Format::PerfDataSource => Some(of_word(number(cell, column)?)),
-        Format::Pebs => Some(of_word(pebs_word(number(cell, column)?))),
+        Format::PerfDataSource => Some(of_word(number(cell, column, false)?)),
+        Format::Pebs => Some(of_word(pebs_word(number(cell, column, false)?))),
         _ => {
             let name = text(cell).to_ascii_lowercase();
             let level = MemoryLevel::from_name(&name).or(match name.as_str() {
@@ -143,7 +148,7 @@ mod tests {
 
     #[test]
     fn numbers_as_tables_write_them() {
-        let number = |cell: &str, column: &Column| number(told(ForeignCell::Text(cell))?, column);
+        let number = |cell: &str, column: &Column| number(told(ForeignCell::Text(cell))?, column, false);
         let kind = |cell| kind(ForeignCell::Text(cell));
         assert_eq!(number("12", &column("line=l")), Some(12));
         assert_eq!(number(" 0x1f ", &column("line=l")), Some(31));
@@ -156,6 +161,12 @@ mod tests {
             assert_eq!(number(cell, &column(of)), None, "{cell}");
         }
         assert_eq!(number("18446744073709551615", &column("index=i*2")), None);
+        let with_commas = |cell, of| super::number(ForeignCell::Text(cell), &column(of), true);
+        assert_eq!((with_commas("1,5", "time=t:ms"), number("1,5", &column("time=t:ms"))), (Some(1_500_000), None));
+        assert_eq!(with_commas("1.5", "time=t:ms"), Some(1_500_000));
+        for (cell, of) in [("1.000,5", "time=t:ms"), ("1,000,000", "time=t:ms"), ("1,5", "line=l")] {
+            assert_eq!(with_commas(cell, of), None, "{cell}");
+        }
         let told = |cell| told(ForeignCell::Text(cell));
         assert_eq!((told(" ?? "), told("m_x ")), (None, Some(ForeignCell::Text("m_x"))));
         assert_eq!((kind("R"), kind("Store"), kind("jump")), (Some(AccessKind::LOAD), Some(AccessKind::STORE), None));
@@ -163,7 +174,7 @@ mod tests {
 
     #[test]
     fn numbers_of_a_type_are_what_their_text_is() {
-        let number = |cell, of| number(told(cell)?, &column(of));
+        let number = |cell, of| number(told(cell)?, &column(of), false);
         assert_eq!(number(ForeignCell::Number(17), "ip=pc:hex"), Some(17));
         assert_eq!(number(ForeignCell::Number(7), "time=t:us"), Some(7000));
         assert_eq!(number(ForeignCell::Decimal(1.5), "time=t:ms"), Some(1_500_000));

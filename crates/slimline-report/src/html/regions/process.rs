@@ -37,7 +37,7 @@ pub(super) fn process(
         writeln!(out, "<section>\n<h2>Process {pid} <code>{}</code></h2>", Escaped(program))?;
         figures(out, process)?;
         if let Some(counting) = &process.counting {
-            writeln!(out, "<p class=\"faint\">{}.</p>", counted(counting))?;
+            writeln!(out, "<p class=\"faint\">{}.</p>", Escaped(counted(counting)))?;
         }
         shares(out, process, place)?;
         overheads(out, process, place)?;

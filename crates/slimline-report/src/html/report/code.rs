@@ -4,6 +4,7 @@ use std::fmt::{self, Write};
 
 use super::{Page, data};
 use crate::html::bar;
+use crate::html::page::Escaped;
 use crate::html::table::{Cell, Column, Table};
 use crate::text::number::{RANGE, percent};
 use crate::text::{Limits, lines, touched};
@@ -66,7 +67,12 @@ fn loops(out: &mut impl Write, page: &Page<'_>) -> fmt::Result {
     table.write(out)?;
     let outside = 1.0 - page.report.loops.iter().map(|found| found.share).sum::<f64>();
     if outside > 0.0 {
-        writeln!(out, "<p class=\"faint\">{} of the {} is outside of all loops.</p>", percent(outside), page.cost)?;
+        writeln!(
+            out,
+            "<p class=\"faint\">{} of the {} is outside of all loops.</p>",
+            Escaped(percent(outside)),
+            page.cost
+        )?;
     }
     Ok(())
 }

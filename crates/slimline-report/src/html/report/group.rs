@@ -39,7 +39,7 @@ pub(super) fn sections(out: &mut impl Write, page: &Page<'_>) -> fmt::Result {
             "<details class=\"group\"{open}>\n<summary><h3>{}</h3> <span class=\"share\">{}</span> \
              <span class=\"faint\">{} % of the {}{}</span></summary>\n<div class=\"inside\" id=\"{}\">",
             Escaped(&group.name),
-            percent(group.share),
+            Escaped(percent(group.share)),
             range(Interval { low, high }),
             page.cost,
             Escaped(&group.element_bytes.map_or_else(String::new, |_| format!("; {}", element(group)))),

@@ -54,7 +54,7 @@ fn resolved(out: &mut impl Write, page: &Page<'_>) -> fmt::Result {
     let coverage = &page.report.coverage;
     writeln!(out, "<details>\n<summary><h3>How much is resolved, and why not the rest</h3></summary>\n<ul>")?;
     for (share, words) in quality::shares(coverage, page.cost) {
-        writeln!(out, "<li>{share} {words}</li>")?;
+        writeln!(out, "<li>{}</li>", Escaped(format_args!("{share} {words}")))?;
     }
     writeln!(out, "</ul>")?;
     if !coverage.missing.is_empty() {
@@ -82,9 +82,9 @@ fn resolved(out: &mut impl Write, page: &Page<'_>) -> fmt::Result {
         table.write_unsorted(out)?;
         let rest = &coverage.missing[shown.len()..];
         if !rest.is_empty() {
-            writeln!(out, "<p class=\"faint\">{}</p>", more(rest.iter().map(|row| row.share)))?;
+            writeln!(out, "<p class=\"faint\">{}</p>", Escaped(more(rest.iter().map(|row| row.share))))?;
         }
     }
-    let floor = percent(Limits::default().floor(&page.report.session));
+    let floor = Escaped(percent(Limits::default().floor(&page.report.session)));
     writeln!(out, "<p class=\"faint\">Data below {floor} of the {} has no section here.</p>\n</details>", page.cost)
 }

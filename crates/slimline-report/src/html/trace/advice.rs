@@ -133,7 +133,7 @@ fn alone(what: &str, share: f64, why: Option<&str>) -> String {
     format!(
         "<h4>{}</h4> <span class=\"share\">{}</span> <span class=\"faint\">of the time: {}</span>",
         Escaped(what),
-        percent(share),
+        Escaped(percent(share)),
         Escaped(why.unwrap_or_default())
     )
 }
@@ -183,8 +183,8 @@ fn predicted_by(out: &mut impl Write, predicted: &PredictedRow, how: &str) -> fm
         out,
         "<dl class=\"terms\"><dt>misses of the first level</dt><dd>{}</dd><dt>lines from memory</dt><dd>{}</dd>\
          <dt>method</dt><dd>{how}</dd></dl>",
-        ratio(first_misses_ratio),
-        ratio(memory_lines_ratio),
+        Escaped(ratio(first_misses_ratio)),
+        Escaped(ratio(memory_lines_ratio)),
     )
 }
 
@@ -354,7 +354,7 @@ fn left_alone(out: &mut impl Write, report: &RelayoutReport) -> fmt::Result {
     writeln!(out, "<dl class=\"alone\">")?;
     for (share, what, why) in unnamed {
         let (what, why) = (Escaped(&what), Escaped(&why));
-        writeln!(out, "<div><dt>{what}, {} of the time</dt><dd>{why}</dd></div>", percent(share))?;
+        writeln!(out, "<div><dt>{what}, {} of the time</dt><dd>{why}</dd></div>", Escaped(percent(share)))?;
     }
     writeln!(out, "</dl>")
 }

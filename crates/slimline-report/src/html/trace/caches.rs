@@ -156,7 +156,7 @@ fn memory(out: &mut impl Write, machine: &SimulatedMachine) -> fmt::Result {
         Some((share, lines)) => writeln!(
             out,
             "<p>{} of the bytes of {} lines in the first level were used.</p>",
-            percent(share),
+            Escaped(percent(share)),
             count(lines)
         ),
         None => Ok(()),

@@ -93,7 +93,7 @@ fn one(out: &mut impl Write, report: &HistogramReport, place: usize, row: &DataH
         "<h3 id=\"{}\">{}</h3>\n<p class=\"faint\">{} of the cycles; {} in parts of {}{overlaid}</p>\n<figure>",
         section_id(place),
         Escaped(&name),
-        percent(row.share),
+        Escaped(percent(row.share)),
         plural(row.extent_bytes, "byte"),
         bytes(row.part_bytes)
     )?;

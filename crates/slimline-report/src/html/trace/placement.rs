@@ -54,7 +54,7 @@ fn choices(out: &mut impl Write, report: &PlacementReport) -> fmt::Result {
         ]);
     }
     table.write(out)?;
-    writeln!(out, "<p>{}</p>", at_most(report))
+    writeln!(out, "<p>{}</p>", Escaped(at_most(report)))
 }
 
 fn best(out: &mut impl Write, report: &PlacementReport) -> fmt::Result {
@@ -66,7 +66,7 @@ fn best(out: &mut impl Write, report: &PlacementReport) -> fmt::Result {
     for placed in report.best() {
         let row = &report.data[placed.data];
         let name = data_name(row.name.as_deref(), &row.data);
-        writeln!(out, "<li><strong>{}</strong>: {}", Escaped(&name), placed_words(placed, row))?;
+        writeln!(out, "<li><strong>{}</strong>: {}", Escaped(&name), Escaped(placed_words(placed, row)))?;
         if let Some(split) = code(placed, row, &report.memory) {
             page::code(out, &format!("Split buffers of {name}"), &split)?;
         }

@@ -209,7 +209,7 @@ fn section(out: &mut impl Write, place: usize, row: &DataReuseRow) -> fmt::Resul
     )?;
     if let Some(simulated) = &row.reuse.simulated {
         if let Some(cause) = simulated.cause {
-            writeln!(out, "<p>Waits most for {}.</p>", diagnosis(cause))?;
+            writeln!(out, "<p>Waits most for {}.</p>", Escaped(diagnosis(cause)))?;
         }
         if let Some(strides) = strides(simulated) {
             writeln!(out, "<p class=\"faint\">Strides: {}</p>", Escaped(&strides))?;

@@ -70,7 +70,7 @@ fn truly(out: &mut impl Write, number: usize, row: &SharedRow, weight: &str) -> 
     let facts = [
         costs(row.cost_share, row.sampled.as_ref(), weight),
         Some(uses(&row.total, OF_THE_SAME_BYTES, row.sampled.is_some())),
-        (!row.beside.is_empty()).then(|| beside(&row.beside)),
+        (!row.beside.is_empty()).then(|| beside(&row.beside, row.sharers())),
     ];
     begin(out, &format!("true-{number}"), &title, &facts, &row.fix)?;
     threads(out, &title, &[&row.member], OF_THE_SAME_BYTES)?;
@@ -93,6 +93,7 @@ fn threads(out: &mut impl Write, title: &str, members: &[&MemberRow], misses: Mi
         for thread in &member.threads {
             let who = match is_one_process {
                 true => thread.tid.to_string(),
+                false if thread.pid != 0 => format!("process {} thread {}", thread.pid, thread.tid),
                 false => format!("process {} thread {}", thread.process, thread.tid),
             };
             let uses = &thread.uses;

@@ -186,7 +186,10 @@ impl Recording {
                 Found::End if number >= self.frames_of(path) => break,
                 Found::Frame(FrameKind::Object, [process, path_bytes, ..]) => {
                     let path_bytes = path_bytes as usize;
-                    let Some((path, section)) = frames.content().split_at_checked(path_bytes) else { continue };
+                    let Some((path, section)) = frames.content().split_at_checked(path_bytes) else {
+                        self.lacks(path, number);
+                        break;
+                    };
                     self.objects.push(RecordedObject {
                         process: process as u32,
                         path: String::from_utf8_lossy(path).into_owned(),
