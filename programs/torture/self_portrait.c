@@ -79,7 +79,7 @@ static void times(void)
 static void status(void)
 {
     static const char *const shown[] = {"Name:", "Umask:", "State:", "TracerPid:", "Threads:", "SigQ", "SigPnd:", "ShdPnd:", "SigBlk:",
-                                        "SigIgn:", "NoNewPrivs:", "Seccomp:", "CapEff:", "Uid:", "FDSize:", "VmLck:", "Cpus_allowed:"};
+                                        "SigIgn:", "NoNewPrivs:", "Seccomp:", "CapEff:", "Uid:", "VmLck:", "Cpus_allowed:"};
     FILE *file = fopen("/proc/self/status", "r");
     char line[512];
     CHECK(file);

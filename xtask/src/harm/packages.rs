@@ -103,6 +103,22 @@ fn case(package: Package) -> Case {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{measure, root};
+
+    /// The table of docs/harm.md.
+    fn table(drawn: &Drawn) -> String {
+        let rows = drawn.package.iter().map(|package| {
+            let started = package.started().trim_start_matches(", ");
+            format!("| {} | {} | {:.1} | {started} |\n", package.name, package.version, package.cpu_seconds)
+        });
+        format!("| package | version | CPU seconds | starts |\n| --- | --- | --- | --- |\n{}", rows.collect::<String>())
+    }
+
+    #[test]
+    fn the_page_lists_what_is_run() {
+        let (page, table) = (measure::read(&root().join("docs/harm.md")).unwrap(), table(&Drawn::read().unwrap()));
+        assert!(page.contains(&table), "docs/harm.md must hold this table:\n{table}");
+    }
 
     #[test]
     fn each_drawn_package_has_one_fate() {
