@@ -97,7 +97,7 @@ pub(super) fn cases(in_ci: bool, only: &[String]) -> Result<Vec<Case>> {
 
 fn case(package: Package) -> Case {
     let prepare = format!("{INPUTS}\n{}", package.prepare);
-    Case { name: package.name, prepare, command: package.command, is_isolated: true }
+    Case { name: package.name, prepare, command: package.command, is_isolated: true, known_difference: None }
 }
 
 #[cfg(test)]
