@@ -76,9 +76,11 @@ fn build(workspace: &Path, package: &str, crate_type: &str, feature: &str, flags
 }
 
 /// What instrumented code refers to, and the runtime's own names that a linker must find.
-const SYMBOLS: [&str; 8] = [
+const SYMBOLS: [&str; 10] = [
     "__slimline_gate",
     "__slimline_loaded",
+    "__slimline_mlockall",
+    "__slimline_munlockall",
     "__slimline_next_chunk",
     "__slimline_note",
     "__slimline_sigaction",

@@ -10,7 +10,7 @@ use core::sync::atomic::{AtomicBool, AtomicU32};
 use slimline_trace::wire::{CONFIG_FILE, MAGIC, ProcessState, RUN_DIRECTORY_VARIABLE, RunConfig, VERSION};
 
 use crate::text::Path;
-use crate::{clock, confine, entries, handler, hooks, kernel, maps, next, recorder, signals, thread, trigger};
+use crate::{clock, confine, entries, handler, hooks, kernel, maps, next, recorder, signals, tables, thread, trigger};
 
 struct Run {
     config: RunConfig,
@@ -90,6 +90,10 @@ fn record() -> bool {
     let Some(directory) = run.directory.as_c_str().and_then(|path| path.to_str().ok()) else { return false };
     let Ok(header) = recorder::create(directory) else { return false };
     PROCESS.store(kernel::process_id(), Relaxed);
+    if !tables::prepare() {
+        recorder::fail(format_args!("there was no memory for the agent's tables"));
+        return false;
+    }
     header.state.store(ProcessState::Running as u32, Release);
     if let Some(thread) = thread::current()
         && let Some(_inside) = thread.enter()
@@ -181,6 +185,7 @@ fn read_config(directory: &str) -> Option<RunConfig> {
 #[cfg(feature = "preload")]
 mod entry {
     use super::*;
+    use crate::{library, own_memory};
 
     /// Runs when the library is loaded, before `main`.
     #[used]
@@ -193,6 +198,9 @@ mod entry {
     static END: extern "C" fn() = at_end;
 
     unsafe extern "C" fn at_start(_: i32, _: *const *const c_char, environment: *const *const c_char) {
+        if let Some(library) = library::range() {
+            own_memory::note(library.start, library.len());
+        }
         // A program with more rights than its caller, linked to us: what the caller wrote is not to be followed.
         // SAFETY: a look into the auxiliary vector.
         if unsafe { libc::getauxval(libc::AT_SECURE) } != 0 {

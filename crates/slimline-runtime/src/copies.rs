@@ -19,7 +19,7 @@ use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
 use crate::entry::{__slimline_gate, cursor_offset, state_offset};
 use crate::gate::Gate;
-use crate::{dynamic_blocks, handlers, kernel, process, thread, words};
+use crate::{dynamic_blocks, handlers, kernel, lock_calls, process, thread, words};
 
 /// What others are to know of a copy. Of this version they know its parts.
 #[repr(C)]
@@ -35,6 +35,8 @@ pub(crate) struct RuntimeCopy {
     pub(crate) object_loaded: extern "C" fn(usize),
     pub(crate) sigaction: unsafe extern "C" fn(c_int, *const libc::sigaction, *mut libc::sigaction) -> c_int,
     pub(crate) signal: extern "C" fn(c_int, usize) -> usize,
+    pub(crate) lock_all: extern "C" fn(c_int) -> c_int,
+    pub(crate) unlock_all: extern "C" fn() -> c_int,
     add: extern "C" fn(&'static RuntimeCopy),
     /// The process's one, once it is known; itself, where it is that.
     first: AtomicPtr<RuntimeCopy>,
@@ -43,7 +45,7 @@ pub(crate) struct RuntimeCopy {
 }
 
 /// Changes with [`RuntimeCopy`], with what a ring is and with what the functions there are asked for. Copies of others stay alone.
-const VERSION: u32 = 5;
+const VERSION: u32 = 6;
 
 static COPY: RuntimeCopy = RuntimeCopy {
     gate: &__slimline_gate,
@@ -55,6 +57,8 @@ static COPY: RuntimeCopy = RuntimeCopy {
     object_loaded: process::object_loaded,
     sigaction: handlers::sigaction,
     signal: handlers::signal,
+    lock_all: lock_calls::lock_all,
+    unlock_all: lock_calls::unlock_all,
     add,
     first: AtomicPtr::new(ptr::null_mut()),
     next: AtomicPtr::new(ptr::null_mut()),

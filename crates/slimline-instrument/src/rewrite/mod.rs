@@ -54,8 +54,10 @@ pub const NEXT_CHUNK: &CStr = c"__slimline_next_chunk";
 pub(crate) const NOTE: &CStr = c"__slimline_note";
 /// A byte: 0 where everything is recorded. The one [`SEVERAL_OFFSET`] behind it: whether records have time stamps.
 pub const GATE: &CStr = c"__slimline_gate";
-/// What installs signal handlers, and what of the runtime does so in their place.
-pub(crate) const INSTALL_HANDLERS: [(&CStr, &CStr); 6] = [
+/// Functions that install signal handlers or lock all memory, each with the runtime's function that takes its place.
+pub(crate) const STAND_INS: [(&CStr, &CStr); 8] = [
+    (c"mlockall", c"__slimline_mlockall"),
+    (c"munlockall", c"__slimline_munlockall"),
     (c"sigaction", c"__slimline_sigaction"),
     (c"signal", c"__slimline_signal"),
     (c"bsd_signal", c"__slimline_signal"),
@@ -178,7 +180,7 @@ fn rewritten<'l>(
     let functions: Vec<String> = functions.map(|function| function.value().name().into_owned()).collect();
     let traced = module.put_behind(GATE, &functions)?;
     module.tell_variables_by_calls(true);
-    for (name, instead) in INSTALL_HANDLERS {
+    for (name, instead) in STAND_INS {
         module.redirect(name, instead);
     }
     let (rewritten, crossed) = insert(&module, &traced, told, origin)?;

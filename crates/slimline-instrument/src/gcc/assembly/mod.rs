@@ -20,7 +20,7 @@ use slimline_trace::stream::record::{MAX_SEGMENTS, SiteKind};
 use slimline_trace::wire::AllocatorRole;
 
 use crate::rewrite::{
-    Allocator, INSTALL_HANDLERS, OwnAllocator, OwnAllocators, acquires, is_called_by_compiler, may_have_left, releases,
+    Allocator, OwnAllocator, OwnAllocators, STAND_INS, acquires, is_called_by_compiler, may_have_left, releases,
 };
 use call_frame::CallFrame;
 use constants::Constants;
@@ -336,7 +336,7 @@ impl<'a> Unit<'a> {
     /// Writes what is to be told of a call, and the call. Whether it did.
     fn call(&mut self, name: &'a str, line: &str) -> bool {
         let ranges = std::mem::take(&mut self.ranges);
-        let instead = INSTALL_HANDLERS.iter().find(|(known, _)| known.to_str() == Ok(name));
+        let instead = STAND_INS.iter().find(|(known, _)| known.to_str() == Ok(name));
         if let Some(instead) = instead.and_then(|(_, instead)| instead.to_str().ok()) {
             self.emitter.line(&format!("call\t{instead}@PLT"));
             return true;
