@@ -11,7 +11,9 @@ use slimline_trace::wire::{CONFIG_FILE, MAGIC, ProcessState, RUN_DIRECTORY_VARIA
 
 use crate::recorder::Fork;
 use crate::text::Path;
-use crate::{clock, confine, entries, handler, hooks, kernel, maps, memory, next, recorder, signals, thread, trigger};
+use crate::{
+    clock, confine, entries, handler, hooks, kernel, maps, memory, next, recorder, signals, tables, thread, trigger,
+};
 
 struct Run {
     config: RunConfig,
@@ -93,6 +95,10 @@ fn record(fork: Option<Fork>) -> bool {
     PROCESS.store(kernel::process_id(), Relaxed);
     if let Some(fork) = fork {
         fork.note(header);
+    }
+    if !tables::prepare() {
+        recorder::fail(format_args!("there was no memory for the agent's tables"));
+        return false;
     }
     header.state.store(ProcessState::Running as u32, Release);
     if !memory::can_copy() {
@@ -194,6 +200,7 @@ fn read_config(directory: &str) -> Option<RunConfig> {
 #[cfg(feature = "preload")]
 mod entry {
     use super::*;
+    use crate::{library, own_memory};
 
     /// Runs when the library is loaded, before `main`.
     #[used]
@@ -206,6 +213,9 @@ mod entry {
     static END: extern "C" fn() = at_end;
 
     unsafe extern "C" fn at_start(_: i32, _: *const *const c_char, environment: *const *const c_char) {
+        if let Some(library) = library::range() {
+            own_memory::note(library.start, library.len());
+        }
         // A program with more rights than its caller, linked to us: what the caller wrote is not to be followed.
         // SAFETY: a look into the auxiliary vector.
         if unsafe { libc::getauxval(libc::AT_SECURE) } != 0 {

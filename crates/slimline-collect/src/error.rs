@@ -115,6 +115,18 @@ pub enum RecordError {
         /// Size of the file, in MiB.
         shared_mib: usize,
     },
+    /// A limit leaves too little for slimline itself, which has it as the target will.
+    #[error("{what} limited to {limit} ({command}), and slimline itself needs {need}: raise the limit")]
+    OwnLimit {
+        /// What is limited.
+        what: &'static str,
+        /// How much there may be.
+        limit: String,
+        /// How much it takes.
+        need: String,
+        /// The shell's command for the limit.
+        command: &'static str,
+    },
     /// The system would not start it.
     #[error("{}: can't be started: {error}", program.display())]
     Spawn {

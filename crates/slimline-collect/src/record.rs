@@ -33,7 +33,7 @@ use crate::subject::{Subject, Way};
 use crate::tree::Tree;
 use crate::until::{Until, watch, watch_of};
 use crate::writer_thread::WriterThread;
-use crate::{RecordError, WrittenProfile, machine, regions, trigger};
+use crate::{RecordError, WrittenProfile, limits, machine, regions, trigger};
 
 /// Instructions of a burst where [`RecordOptions::burst_instructions`] is left as it is.
 pub const DEFAULT_BURST_INSTRUCTIONS: u32 = 300;
@@ -164,6 +164,7 @@ pub(crate) fn exit_as(end: End, has_stopped_early: bool) -> ! {
 /// [`RecordError`] where the command was not started. Once it runs, it runs to its end: what fails then is told in
 /// [`SessionInfo::stopped_early`].
 pub fn record(options: &RecordOptions) -> Result<Outcome, RecordError> {
+    limits::check_own()?;
     check_proc()?;
     let subject = Subject::of(options)?;
     check_output_directory(&options.output)?;

@@ -7,7 +7,7 @@ use crate::perf_rings;
 use crate::program::Runs;
 use crate::record::{CollectorChoice, RecordOptions};
 use crate::usable_hardware::UsableHardware;
-use crate::{RecordError, pmu, program};
+use crate::{RecordError, limits, pmu, program};
 
 /// What is recorded, and how.
 #[derive(Clone, Debug)]
@@ -65,7 +65,7 @@ impl Subject {
         let absolute = std::path::absolute(&program).unwrap_or_else(|_| program.clone());
         let (hardware, no_hardware) = hardware(options)?;
         let asked_for = || options.out_of_process.then(|| "asked for (--out-of-process)".to_owned());
-        let without_agent = without_agent.or_else(asked_for);
+        let without_agent = without_agent.or_else(asked_for).or_else(limits::no_room_for_agent);
         let (hardware, no_hardware) = match hardware {
             // From inside the process every heap block is known, from outside its mapping.
             Some(_) if without_agent.is_none() && options.collector == CollectorChoice::Auto => {

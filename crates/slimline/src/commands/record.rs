@@ -169,6 +169,10 @@ fn tell(outcome: &Outcome) {
     say(format_args!(
         "slimline: {directory}: {samples} samples, {accesses} accesses{processes}{remark}{earlier}{chosen}"
     ));
+    // Nobody asked for that.
+    if let Some(why) = slimline_collect::no_room_for_agent().filter(|why| *why == info.collector.trigger_reason) {
+        say(format_args!("slimline: sampled from outside: {why}"));
+    }
     if let Some(few) = few_samples(info) {
         say(format_args!("slimline: {few}"));
     }
