@@ -41,7 +41,8 @@ static void entries(const char *directory, int with_targets)
     CHECK(all);
     while ((entry = readdir(all)) && count < 256) {
         char path[512], target[512];
-        if (entry->d_name[0] == '.' || atoi(entry->d_name) == dirfd(all))
+        // Descriptors from 900 on are slimline's (docs/what-a-program-sees.md).
+        if (entry->d_name[0] == '.' || atoi(entry->d_name) == dirfd(all) || (with_targets && atoi(entry->d_name) >= 900))
             continue;
         snprintf(path, sizeof path, "%s/%s", directory, entry->d_name);
         ssize_t bytes = with_targets ? readlink(path, target, sizeof target - 1) : 0;
@@ -78,7 +79,7 @@ static void times(void)
 static void status(void)
 {
     static const char *const shown[] = {"Name:", "Umask:", "State:", "TracerPid:", "Threads:", "SigQ", "SigPnd:", "ShdPnd:", "SigBlk:",
-                                        "SigIgn:", "NoNewPrivs:", "Seccomp:", "CapEff:", "Uid:", "FDSize:", "VmLck:", "Cpus_allowed:"};
+                                        "SigIgn:", "NoNewPrivs:", "Seccomp:", "CapEff:", "Uid:", "VmLck:", "Cpus_allowed:"};
     FILE *file = fopen("/proc/self/status", "r");
     char line[512];
     CHECK(file);
@@ -100,7 +101,8 @@ static void environment(void)
         count++;
     qsort(environ, count, sizeof *environ, compared);
     for (int i = 0; i < count; i++)
-        if (strncmp(environ[i], "_=", 2))
+        // Two variables are slimline's.
+        if (strncmp(environ[i], "_=", 2) && strncmp(environ[i], "LD_PRELOAD=", 11) && strncmp(environ[i], "SLIMLINE_RUN=", 13))
             printf("%s\n", environ[i]);
 }
 

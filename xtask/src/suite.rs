@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use anyhow::{Context as _, Result};
 
-use crate::{root, rules, setup};
+use crate::{harm, root, rules, setup};
 
 /// Runs all steps, the quick ones first, and stops at the first that fails.
 pub(crate) fn run(slow: bool) -> Result<bool> {
@@ -46,6 +46,12 @@ pub(crate) fn run(slow: bool) -> Result<bool> {
         }
         eprintln!("  {:.0} s", started.elapsed().as_secs_f64());
     }
+    let started = Instant::now();
+    eprintln!("cargo xtask harm --slice ci");
+    if !harm::run_in_ci()? {
+        return Ok(false);
+    }
+    eprintln!("  {:.0} s", started.elapsed().as_secs_f64());
     // Tests of the command line whose subject is missing on this machine say so there. The agent's tests hold with and
     // without perf: where it is refused they check the timer in its place, and say nothing.
     for line in std::fs::read_to_string(skipped.path()).context("the list of skipped tests")?.lines() {

@@ -25,10 +25,10 @@ const SKIPPED: &str = "skipped: ";
 /// How slimline's own lines on standard error begin.
 const OURS: &[u8] = b"slimline: ";
 
-/// Wall time after which a run counts as hung: at least this, and so many times that of the run alone.
-const LEAST_LIMIT: Duration = Duration::from_secs(60);
+/// Wall time after which a run counts as hung: so many times that of the run alone, within these bounds.
 const LIMIT_FACTOR: u32 = 20;
-const LIMIT_ALONE: Duration = Duration::from_secs(300);
+const LEAST_LIMIT: Duration = Duration::from_secs(60);
+const MOST_LIMIT: Duration = Duration::from_secs(300);
 
 /// How a case ended, alone against recorded.
 #[derive(Debug, PartialEq, Eq)]
@@ -77,8 +77,8 @@ pub(super) fn compare(case: &Case, times: u32, slimline: &Slimline, work: &Path)
         return Ok(not_run(verdict));
     }
     let started = Instant::now();
-    let (alone, cpu_seconds) = runs.run(LIMIT_ALONE, None)?;
-    let limit = LEAST_LIMIT.max(started.elapsed() * LIMIT_FACTOR);
+    let (alone, cpu_seconds) = runs.run(MOST_LIMIT, None)?;
+    let limit = (started.elapsed() * LIMIT_FACTOR).clamp(LEAST_LIMIT, MOST_LIMIT);
     if let Some(why) = why_skipped(&alone) {
         return Ok(not_run(Verdict::Skipped(why)));
     }
@@ -122,7 +122,7 @@ impl<'a> Runs<'a> {
         let prepared = self.directory.join("prepared");
         remove(&prepared)?;
         fs::create_dir_all(&prepared)?;
-        let (outcome, _) = self.start(self.shell(&self.case.prepare, &prepared), &prepared, LIMIT_ALONE)?;
+        let (outcome, _) = self.start(self.shell(&self.case.prepare, &prepared), &prepared, MOST_LIMIT)?;
         Ok(match (&outcome.end, why_skipped(&outcome)) {
             (_, Some(why)) => Some(Verdict::Skipped(why)),
             (End::Status(status), _) if status.success() => None,

@@ -14,7 +14,7 @@ pub(super) const SEED: u64 = 48;
 const NEEDED_TAGS: [&str; 2] = ["role::program", "interface::commandline"];
 
 /// How tags begin that no package may have: it needs a display, hardware, a network, a mailbox or an administrator.
-const REFUSED_TAGS: [&str; 14] = [
+const REFUSED_TAGS: [&str; 12] = [
     "admin::",
     "hardware::",
     "interface::daemon",
@@ -24,11 +24,9 @@ const REFUSED_TAGS: [&str; 14] = [
     "network::",
     "protocol::",
     "role::dummy",
-    "role::kernel",
     "role::metapackage",
     "uitoolkit::",
     "x11::",
-    "suite::opengl",
 ];
 
 /// Sections of packages that do nothing unattended, or hold no programs.
@@ -52,7 +50,7 @@ pub(super) fn print(count: usize, drawn: &Drawn) -> Result<bool> {
     for (place, name) in (1..).zip(order.iter().take(count)) {
         let fate = drawn.fate_of(name);
         all_known &= fate.is_some();
-        println!("{place:4} {name}: {}", fate.unwrap_or("in neither list"));
+        println!("{place:4} {name}: {}", fate.as_deref().unwrap_or("in neither list"));
     }
     Ok(all_known)
 }

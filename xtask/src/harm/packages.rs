@@ -8,6 +8,9 @@ use crate::setup;
 
 const LIST: &str = include_str!("packages.toml");
 
+/// Shell functions that scripts of [`LIST`] make inputs with.
+const INPUTS: &str = include_str!("inputs.sh");
+
 /// What became of the drawn packages.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -60,10 +63,25 @@ impl Drawn {
         toml::from_str(LIST).context("packages.toml")
     }
 
-    /// Whether a package is run, or why not; `None` if it is in neither list.
-    pub(super) fn fate_of(&self, name: &str) -> Option<&str> {
-        let run = self.package.iter().find(|package| package.name == name).map(|_| "run");
-        run.or_else(|| self.passed_over.iter().find(|passed| passed.name == name).map(|passed| passed.reason.as_str()))
+    /// How a package is run, or why not; `None` if it is in neither list.
+    pub(super) fn fate_of(&self, name: &str) -> Option<String> {
+        let run = self.package.iter().find(|package| package.name == name);
+        let passed_over = || self.passed_over.iter().find(|passed| passed.name == name);
+        run.map(Package::summary).or_else(|| passed_over().map(|passed| passed.reason.clone()))
+    }
+}
+
+impl Package {
+    fn summary(&self) -> String {
+        format!("run: version {}, {:.1} CPU seconds{}", self.version, self.cpu_seconds, self.started())
+    }
+
+    fn started(&self) -> &'static str {
+        match self.starts {
+            Some(Starts::Threads) => ", threads",
+            Some(Starts::Children) => ", children",
+            None => "",
+        }
     }
 }
 
@@ -78,12 +96,29 @@ pub(super) fn cases(in_ci: bool, only: &[String]) -> Result<Vec<Case>> {
 }
 
 fn case(package: Package) -> Case {
-    Case { name: package.name, prepare: package.prepare, command: package.command, is_isolated: true }
+    let prepare = format!("{INPUTS}\n{}", package.prepare);
+    Case { name: package.name, prepare, command: package.command, is_isolated: true }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{measure, root};
+
+    /// The table of docs/harm.md.
+    fn table(drawn: &Drawn) -> String {
+        let rows = drawn.package.iter().map(|package| {
+            let started = package.started().trim_start_matches(", ");
+            format!("| {} | {} | {:.1} | {started} |\n", package.name, package.version, package.cpu_seconds)
+        });
+        format!("| package | version | CPU seconds | starts |\n| --- | --- | --- | --- |\n{}", rows.collect::<String>())
+    }
+
+    #[test]
+    fn the_page_lists_what_is_run() {
+        let (page, table) = (measure::read(&root().join("docs/harm.md")).unwrap(), table(&Drawn::read().unwrap()));
+        assert!(page.contains(&table), "docs/harm.md must hold this table:\n{table}");
+    }
 
     #[test]
     fn each_drawn_package_has_one_fate() {
@@ -95,7 +130,7 @@ mod tests {
         names.dedup();
         assert_eq!(names.len(), count);
         assert!(drawn.passed_over.iter().all(|passed| passed.reason.len() > 10));
-        assert_eq!(drawn.fate_of("gawk"), Some("run"));
+        assert!(drawn.fate_of("gawk").unwrap().starts_with("run: version "));
         assert_eq!(drawn.fate_of("no such package"), None);
     }
 
