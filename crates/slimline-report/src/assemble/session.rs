@@ -198,8 +198,8 @@ fn notes(info: &SessionInfo) -> Vec<String> {
     let outside = info.processes.iter().filter(|process| process.trigger == Trigger::PerfRing).count();
     if outside > 0 && collector.trigger != Trigger::PerfRing {
         notes.push(format!(
-            "{outside} of {} processes ran programs that can't have the agent, or were started without it (env -i), and were \
-             sampled from outside: blocks of their heap are not told apart",
+            "{outside} of {} processes ran programs that can't have the agent, began by a system call that it did not see, or were \
+             started without it (env -i), and were sampled from outside: blocks of their heap are not told apart",
             info.processes.len()
         ));
     }
