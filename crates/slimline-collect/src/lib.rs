@@ -30,6 +30,7 @@ mod import;
 mod live_mappings;
 mod loaded_agent;
 mod machine;
+mod mapped_path;
 mod mapping_history;
 mod message;
 mod move_pages;

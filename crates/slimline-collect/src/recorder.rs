@@ -77,6 +77,7 @@ impl Recorder {
         executable: Option<String>,
         allocators: Arc<Allocators>,
     ) -> Self {
+        let pid = (numbers.origin == Origin::Here).then_some(numbers.pid);
         Self {
             file,
             numbers,
@@ -86,7 +87,7 @@ impl Recorder {
             found_allocators: Vec::new(),
             stacks: StackInterner::default(),
             ranges: RangeLives::default(),
-            mappings: MappingHistory::default(),
+            mappings: MappingHistory::new(pid),
             threads: ThreadRoll::default(),
             blocks: Blocks::default(),
             block_rows: HashMap::new(),
