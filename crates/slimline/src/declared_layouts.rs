@@ -11,6 +11,7 @@ use slimline_attribute::typing::definitions::{Definition, Definitions};
 use slimline_attribute::typing::layout::TypeTable;
 use slimline_report::annotate::is_called;
 use slimline_report::declared_layouts::{LayoutOrder, LayoutsFile, LayoutsReport, TypeFilter, TypeLayout, is_library};
+use slimline_trace::path_text::{text_of, text_of_existing};
 use slimline_trace::regular_file::open_regular;
 
 use crate::disk::{Disk, check_whole};
@@ -48,11 +49,10 @@ fn read_file<'a>(
     table: &mut TypeTable,
     found: &mut Definitions,
 ) -> anyhow::Result<LayoutsFile> {
-    let shown = file.display();
+    let shown = text_of(file.as_os_str());
     open_regular(file).with_context(|| shown.to_string())?;
     let path = file.canonicalize().with_context(|| shown.to_string())?;
-    let path = path.to_str().with_context(|| format!("{shown}: its path is no text"))?;
-    let module = Module::open(store, path);
+    let module = Module::open(store, &text_of_existing(path.as_os_str()));
     ensure!(module.image().is_some(), "{shown}: no program, library or object file for x86-64 (ELF)");
     let Some(info) = module.debug_info() else {
         bail!("{shown}: has no debug information: compile it with -g, or install its debug package");
