@@ -4,6 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use slimline_trace::escape::shell_word;
+use slimline_trace::path_text::text_of;
 use slimline_trace::session::SessionError;
 
 use crate::{NoHardware, perf_refusal};
@@ -150,7 +151,7 @@ pub enum RecordError {
 
 /// The path as a word of a command.
 fn quoted(path: &Path) -> String {
-    shell_word(&path.to_string_lossy())
+    shell_word(&text_of(path.as_os_str()))
 }
 
 impl RecordError {

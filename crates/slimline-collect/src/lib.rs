@@ -31,6 +31,7 @@ mod limits;
 mod live_mappings;
 mod loaded_agent;
 mod machine;
+mod mapped_path;
 mod mapping_history;
 mod message;
 mod move_pages;

@@ -12,6 +12,7 @@ use std::sync::Arc;
 
 use rustix::process::{Resource, getrlimit};
 use slimline_regions::{DIRECTORY_VARIABLE, FUNCTIONS_VARIABLE, STEPS_VARIABLE};
+use slimline_trace::path_text::text_of;
 use slimline_trace::session::{
     Collector, End, FORMAT_VERSION, Machine, ProcessSummary, RANK_VARIABLES, SessionError, SessionInfo, SessionWriter,
     Trigger, WeightUnit, check_output_directory,
@@ -479,7 +480,7 @@ fn session_info(
         command: subject.command.clone(),
         program: subject.program.clone(),
         working_directory: env::current_dir()
-            .map_or_else(|_| String::new(), |path| path.to_string_lossy().into_owned()),
+            .map_or_else(|_| String::new(), |path| text_of(path.as_os_str()).into_owned()),
         environment: environment_that_matters(),
         machine,
         collector: Collector {
@@ -520,7 +521,7 @@ fn environment_that_matters() -> BTreeMap<String, String> {
             let matters = NAMES.contains(&name.as_str())
                 || RANK_VARIABLES.as_flattened().contains(&name.as_str())
                 || PREFIXES.iter().any(|prefix| name.starts_with(prefix));
-            matters.then(|| (name, value.to_string_lossy().into_owned()))
+            matters.then(|| (name, text_of(&value).into_owned()))
         })
         .collect()
 }

@@ -33,7 +33,7 @@ static SEALED: AtomicU32 = AtomicU32::new(0);
 
 /// Makes this process's file in `directory` and maps what all threads share. The `errno` where that is impossible;
 /// the process then goes unrecorded, and the collector sees that no file came.
-pub(crate) fn create(directory: &str) -> Result<&'static ProcessHeader, i32> {
+pub(crate) fn create(directory: &[u8]) -> Result<&'static ProcessHeader, i32> {
     let file = create_file(directory)?;
     // A file over this limit would be answered by SIGXFSZ, which kills. Left empty it tells the collector.
     if kernel::limit(libc::RLIMIT_FSIZE) < FILE_BYTES as u64 {
@@ -77,11 +77,11 @@ pub(crate) fn create(directory: &str) -> Result<&'static ProcessHeader, i32> {
     Ok(shown)
 }
 
-fn create_file(directory: &str) -> Result<i32, i32> {
+fn create_file(directory: &[u8]) -> Result<i32, i32> {
     let pid = kernel::process_id();
     for number in 0..1000_u32 {
         let mut path = Path::new();
-        let written = write!(path, "{directory}/{pid}-{number}.{PROCESS_FILE_EXTENSION}");
+        let written = path.push(directory).and_then(|()| write!(path, "/{pid}-{number}.{PROCESS_FILE_EXTENSION}"));
         let path = written.ok().and(path.as_c_str()).ok_or(libc::ENAMETOOLONG)?;
         match kernel::open(path, libc::O_RDWR | libc::O_CREAT | libc::O_EXCL | libc::O_NOFOLLOW, 0o600) {
             Err(libc::EEXIST) => {}

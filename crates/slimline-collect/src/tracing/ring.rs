@@ -14,6 +14,7 @@ use std::path::Path;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
+use crate::mapped_path::mapped_path;
 use memmap2::{MmapOptions, MmapRaw};
 use rustix::thread::futex;
 use slimline_trace::stream::record::MAX_SEGMENT_WORDS;
@@ -366,7 +367,7 @@ impl RingFile {
         while let Some(head) = ObjectHead::read(rest) {
             let behind = &rest[ObjectHead::BYTES..];
             let path = behind.split(|&byte| byte == 0).next().unwrap_or_default();
-            objects.push((head, String::from_utf8_lossy(path).into_owned()));
+            objects.push((head, mapped_path(path, 0, Some(self.numbers().pid))));
             rest = behind.get(path.len() + 1..).unwrap_or_default();
         }
         (objects, end)
