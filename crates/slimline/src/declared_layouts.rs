@@ -63,7 +63,7 @@ fn read_file(file: &Path, table: &mut TypeTable, found: &mut Definitions) -> any
     let module = Module::open(&store, path);
     let info =
         debug_info(&module, bytes).map_err(|why| anyhow!("{shown}: {}", packing_advice(bytes, file).unwrap_or(why)))?;
-    let missing = define(info, &shown.to_string(), table, found);
+    let missing = define(info, &shown, table, found);
     Ok(LayoutsFile {
         path: shown.to_string(),
         debug_file: module.debug_path().map(str::to_owned),

@@ -254,7 +254,7 @@ impl<'a> DebugInfo<'a> {
         let _ = write!(to.text, "({})", parameters.join(", "));
         let Some(entry) = self.entry(die) else { return };
         let pointed = object.map(|object| self.without_const(object));
-        let pointed = pointed.and_then(|object| Some(self.reference(object, &self.entry(object)?, dw::DW_AT_type)?));
+        let pointed = pointed.and_then(|object| self.reference(object, &self.entry(object)?, dw::DW_AT_type));
         let (_, qualifiers) = pointed.map_or((None, ""), |pointed| self.qualified(pointed));
         if !qualifiers.is_empty() {
             let _ = write!(to.text, " {qualifiers}");
