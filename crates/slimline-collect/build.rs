@@ -76,13 +76,15 @@ fn build(workspace: &Path, package: &str, crate_type: &str, feature: &str, flags
 }
 
 /// What instrumented code refers to, and the runtime's own names that a linker must find.
-const SYMBOLS: [&str; 16] = [
+const SYMBOLS: [&str; 18] = [
     "__slimline_clone",
     "__slimline_fork",
     "__slimline_gate",
     "__slimline_loaded",
+    "__slimline_mlockall",
     "__slimline_mmap",
     "__slimline_mremap",
+    "__slimline_munlockall",
     "__slimline_munmap",
     "__slimline_next_chunk",
     "__slimline_note",

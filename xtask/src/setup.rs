@@ -35,6 +35,14 @@ pub(crate) const TESTS: &[Package] = &[
     package("flang-19", "flang-new-19"),
     package("gfortran", "gfortran"),
     package("make", "make"),
+    // Build systems that call our compilers, and a cache in front of these.
+    package("cmake", "cmake"),
+    package("ninja-build", "ninja"),
+    package("meson", "meson"),
+    package("autoconf", "autoconf"),
+    package("automake", "automake"),
+    package("libtool", "libtoolize"),
+    package("ccache", "ccache"),
     package("binutils", "objcopy"),
     // Moves debug information that files share to one of their own.
     package("dwz", "dwz"),

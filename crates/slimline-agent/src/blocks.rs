@@ -1,13 +1,13 @@
 //! The live-heap index: which block holds this address, answered at once and from a signal handler.
 //!
-//! Shadow memory. User space is cut into regions of 64 MiB; a region in which a block was ever allocated has a *leaf*,
-//! mapped on demand and sparse, found through a directory:
+//! Shadow memory. User space is cut into regions of 4 MiB; a region in which a block was ever allocated has a *leaf*,
+//! mapped on demand and sparse, found through a directory of branches, which are mapped on demand too:
 //!
 //! ```text
-//!   address  46        26 25        12 11      4 3    0
-//!           ┌────────────┬────────────┬─────────┬──────┐
-//!           │ directory  │ page       │ granule │ byte │
-//!           └────────────┴────────────┴─────────┴──────┘
+//!   address  46        35 34        22 21        12 11      4 3    0
+//!           ┌────────────┬────────────┬────────────┬─────────┬──────┐
+//!           │ directory  │ branch     │ page       │ granule │ byte │
+//!           └────────────┴────────────┴────────────┴─────────┴──────┘
 //!   leaf.cells[granule]: the block that begins in these 16 bytes, and in   (u32, see `Cell`)
 //!                        the granule behind, if the block reaches into it: its size
 //!   leaf.spans[page]:    the block that began before this page and holds   (u32, how many granules before the page;
@@ -22,7 +22,7 @@
 //!
 //! Memory: 4 bytes for 16 of heap, in whole pages; so at most a quarter of the address space that ever held small
 //! blocks (4 KiB for each 16 KiB in which at least one begins), and 4 bytes a page for the middle of larger ones. It
-//! does not shrink.
+//! does not shrink. Address space: 1 MiB for each 4 MiB in which one begins, and 64 KiB for each 32 GiB of those.
 //!
 //! Flags say of each line pair (128 bytes) whether a block that begins there was entered, so that the release of one that
 //! nobody follows ([`crate::follow`]) ends here, and without a look at a cell that is in no cache. Pages that are 512 MiB
@@ -49,10 +49,12 @@ use core::sync::atomic::{
 use slimline_trace::wire::{LARGE_BLOCK_BYTES, PAGE_BITS};
 
 const ADDRESS_BITS: u32 = 47;
-const REGION_BITS: u32 = 26;
+const REGION_BITS: u32 = 22;
+const BRANCH_BITS: u32 = 35;
 const GRANULE_BITS: u32 = 4;
 const GRANULE_BYTES: u64 = 1 << GRANULE_BITS;
-const REGIONS: usize = 1 << (ADDRESS_BITS - REGION_BITS);
+const BRANCHES: usize = 1 << (ADDRESS_BITS - BRANCH_BITS);
+const REGIONS: usize = 1 << (BRANCH_BITS - REGION_BITS);
 const CELLS: usize = 1 << (REGION_BITS - GRANULE_BITS);
 const PAGES: usize = 1 << (REGION_BITS - PAGE_BITS);
 const GRANULES_IN_PAGE: usize = 1 << (PAGE_BITS - GRANULE_BITS);
@@ -74,6 +76,13 @@ struct Leaf {
     spans: [AtomicU32; PAGES],
     /// A bit for each chunk: whether a block that count chose began there.
     chosen: [AtomicU64; CHUNKS / u64::BITS as usize],
+}
+
+impl Branch {
+    #[inline(always)]
+    fn leaf(&self, address: u64) -> &AtomicPtr<Leaf> {
+        &self.leaves[(address >> REGION_BITS) as usize % REGIONS]
+    }
 }
 
 const PAIR_BITS: u32 = PAGE_BITS - 5;
@@ -115,10 +124,16 @@ impl Leaf {
     }
 }
 
-/// See the module. 17 MiB of zeroes, untouched until used.
+/// The leaves of 32 GiB.
+#[repr(C)]
+struct Branch {
+    leaves: [AtomicPtr<Leaf>; REGIONS],
+}
+
+/// See the module. 1 MiB of zeroes, untouched until used.
 #[repr(C)]
 pub(crate) struct BlockIndex {
-    directory: [AtomicPtr<Leaf>; REGIONS],
+    directory: [AtomicPtr<Branch>; BRANCHES],
     /// By page, modulo [`ENTERED`]: a bit for each pair of lines, whether a block that begins there was entered (it may
     /// still live); above these how many were, modulo 2^32, since blocks are passed over.
     entered: [AtomicU64; ENTERED],
@@ -173,24 +188,48 @@ pub(crate) mod layout {
     const _: () = assert!(ENTERED << PAGE_BITS <= 1 << 32);
 }
 
-/// In the directory: the kernel had no memory for this leaf once; it is not asked again.
-const REFUSED: *mut Leaf = without_provenance_mut(1);
+/// In the place of a branch or a leaf: the kernel had no memory for it once; it is not asked again.
+const REFUSED: usize = 1;
+
+/// What a place of the directory or of a branch leads to.
+#[inline(always)]
+fn found<T>(place: &AtomicPtr<T>) -> Option<&'static T> {
+    let found = place.load(Acquire);
+    // SAFETY: anything above the mark was mapped by `fill`, for ever.
+    (found.addr() > REFUSED).then(|| unsafe { &*found })
+}
+
+/// The same, mapped where it was not; zeroes must be a `T`. None where there is no memory for it.
+fn fill<T>(place: &AtomicPtr<T>) -> Option<&'static T> {
+    if place.load(Acquire).is_null() {
+        let fresh = kernel::map(size_of::<T>()).map_or(without_provenance_mut(REFUSED), |start| start.as_ptr().cast());
+        if place.compare_exchange(null_mut(), fresh, Release, Relaxed).is_err() && fresh.addr() != REFUSED {
+            // SAFETY: another thread was first; nobody has seen ours.
+            unsafe { kernel::unmap(fresh.cast(), size_of::<T>()) };
+        }
+    }
+    found(place)
+}
 
 impl BlockIndex {
     const fn new() -> Self {
         Self {
-            directory: [const { AtomicPtr::new(null_mut()) }; REGIONS],
+            directory: [const { AtomicPtr::new(null_mut()) }; BRANCHES],
             entered: [const { AtomicU64::new(0) }; ENTERED],
             regions: [const { [const { AtomicU32::new(0) }; ALIKE] }; APART],
             holds: AtomicU32::new(ALL),
         }
     }
 
+    /// The place of a branch; none for addresses that user space has not.
+    #[inline(always)]
+    fn branch(&self, address: u64) -> Option<&AtomicPtr<Branch>> {
+        self.directory.get((address >> BRANCH_BITS) as usize)
+    }
+
     #[inline(always)]
     fn leaf(&self, address: u64) -> Option<&Leaf> {
-        let leaf = self.directory.get((address >> REGION_BITS) as usize)?.load(Acquire);
-        // SAFETY: anything above the mark is a leaf, mapped for ever.
-        (leaf > REFUSED).then(|| unsafe { &*leaf })
+        found(found(self.branch(address)?)?.leaf(address))
     }
 
     /// The leaf of an address, mapped where it was not; None where there is no memory for it.
@@ -201,19 +240,14 @@ impl BlockIndex {
     #[cold]
     #[inline(never)]
     fn add_leaf(&self, address: u64) -> Option<&Leaf> {
-        let region = address >> REGION_BITS;
-        let place = self.directory.get(region as usize)?;
+        let place = fill(self.branch(address)?)?.leaf(address);
         if place.load(Acquire).is_null() {
             // Before anything can begin there. By two threads at once it may be listed twice.
+            let region = address >> REGION_BITS;
             let alike = &self.regions[region as usize % APART];
             let _ = alike.iter().find(|place| place.compare_exchange(0, region as u32 + 1, Relaxed, Relaxed).is_ok());
-            let fresh = kernel::map(size_of::<Leaf>()).map_or(REFUSED, |start| start.as_ptr().cast());
-            if place.compare_exchange(null_mut(), fresh, Release, Relaxed).is_err() && fresh != REFUSED {
-                // SAFETY: another thread was first; nobody has seen ours.
-                unsafe { kernel::unmap(fresh.cast(), size_of::<Leaf>()) };
-            }
         }
-        self.leaf(address)
+        fill(place)
     }
 
     #[inline(always)]
@@ -419,7 +453,9 @@ impl BlockIndex {
         let mut at = start;
         while at < end {
             let Some(leaf) = self.leaf(at) else {
-                at = (at >> REGION_BITS).saturating_add(1) << REGION_BITS;
+                let has_branch = self.branch(at).and_then(found).is_some();
+                let bits = if has_branch { REGION_BITS } else { BRANCH_BITS };
+                at = ((at >> bits) + 1) << bits;
                 continue;
             };
             let next = ((at >> PAGE_BITS) + 1) << PAGE_BITS;
@@ -527,12 +563,13 @@ mod tests {
 
     impl Drop for Owned {
         fn drop(&mut self) {
-            for place in &self.index().directory {
-                let leaf = place.load(Relaxed);
-                if leaf > REFUSED {
-                    // SAFETY: mapped by `add_leaf`; the index goes away.
-                    unsafe { kernel::unmap(leaf.cast(), size_of::<Leaf>()) };
+            for branch in self.index().directory.iter().filter_map(found) {
+                for leaf in branch.leaves.iter().filter_map(found) {
+                    // SAFETY: mapped by `fill`; the index goes away.
+                    unsafe { kernel::unmap(core::ptr::from_ref(leaf).cast_mut().cast(), size_of::<Leaf>()) };
                 }
+                // SAFETY: as above.
+                unsafe { kernel::unmap(core::ptr::from_ref(branch).cast_mut().cast(), size_of::<Branch>()) };
             }
             // SAFETY: mapped by `new`.
             unsafe { kernel::unmap(self.0, size_of::<BlockIndex>()) };

@@ -6,6 +6,10 @@ use core::arch::asm;
 use core::ffi::CStr;
 use core::ptr::NonNull;
 
+use slimline_trace::wire::AGENT_SHARE;
+
+use crate::own_memory;
+
 /// One system call. Returns what the kernel does: a value, or minus an `errno`.
 ///
 /// # Safety
@@ -29,28 +33,72 @@ pub(crate) fn check(result: isize) -> Result<usize, i32> {
 }
 
 /// Anonymous private memory, zero, that takes no room until touched and is left out of core dumps.
-/// None where the kernel refuses.
+/// None where the kernel refuses, or where a limit on address space leaves the agent no more.
 pub(crate) fn map(bytes: usize) -> Option<NonNull<u8>> {
-    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
-    let protection = libc::PROT_READ | libc::PROT_WRITE;
-    // SAFETY: a new mapping at a place that the kernel chooses touches nothing that exists.
-    let start = unsafe { call(libc::SYS_mmap, [0, bytes, protection as usize, flags as usize, usize::MAX, 0]) };
-    let start = check(start).ok()?;
+    if may_take(bytes) { map_beyond_share(bytes) } else { None }
+}
+
+/// The same for little that nothing is recorded without: a program may set the limit when the agent has its share already.
+pub(crate) fn map_beyond_share(bytes: usize) -> Option<NonNull<u8>> {
+    let grown = if own_memory::is_apart() { own_memory::grow(bytes) } else { None };
+    let start = grown.or_else(|| map_anywhere(bytes))?;
+    own_memory::note(start, bytes);
     // SAFETY: the range is ours; the advice changes no content. Its failure costs nothing but dump size.
     unsafe { call(libc::SYS_madvise, [start, bytes, libc::MADV_DONTDUMP as usize, 0, 0, 0]) };
     NonNull::new(start as *mut u8)
 }
 
+/// Address space that the process may have.
+pub(crate) fn address_space_limit() -> u64 {
+    limit(libc::RLIMIT_AS).min(limit(libc::RLIMIT_DATA))
+}
+
+/// Whether a limit on address space leaves so many bytes for the agent: most of it is the program's.
+fn may_take(bytes: usize) -> bool {
+    match address_space_limit() {
+        libc::RLIM_INFINITY => true,
+        limit => (own_memory::total_bytes() + bytes) as u64 <= limit / AGENT_SHARE,
+    }
+}
+
+fn map_anywhere(bytes: usize) -> Option<usize> {
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+    let protection = libc::PROT_READ | libc::PROT_WRITE;
+    // SAFETY: a new mapping at a place that the kernel chooses touches nothing that exists.
+    let start = unsafe { call(libc::SYS_mmap, [0, bytes, protection as usize, flags as usize, usize::MAX, 0]) };
+    check(start).ok()
+}
+
 /// Shared memory of a file.
 pub(crate) fn map_file(file: i32, offset: usize, bytes: usize) -> Result<NonNull<u8>, i32> {
     let protection = libc::PROT_READ | libc::PROT_WRITE;
+    if !may_take(bytes) {
+        return Err(libc::ENOMEM);
+    }
     let arguments = [0, bytes, protection as usize, libc::MAP_SHARED as usize, file as usize, offset];
     // SAFETY: as in `map`.
     let start = check(unsafe { call(libc::SYS_mmap, arguments) })?;
+    own_memory::note(start, bytes);
     // On a disk's file system the first touch of each page would read ahead: milliseconds a process, of nothing but
     // zeros. SAFETY: the advice changes no content.
     unsafe { call(libc::SYS_madvise, [start, bytes, libc::MADV_RANDOM as usize, 0, 0, 0]) };
     NonNull::new(start as *mut u8).ok_or(libc::ENOMEM)
+}
+
+/// Shared memory of a file of which the first page is mapped already, at `first`. What the kernel locks of it is what it
+/// locks of that page.
+///
+/// # Safety
+/// `first` must be the start of a mapping from [`map_file`], from offset 0 on.
+pub(crate) unsafe fn map_file_like(first: *mut u8, offset: usize, bytes: usize) -> Option<NonNull<u8>> {
+    let may_move = libc::MREMAP_MAYMOVE as usize;
+    // Nothing is moved where there are no old bytes to move: the file is mapped once more.
+    // SAFETY: the old mapping stays as it is.
+    let whole = check(unsafe { call(libc::SYS_mremap, [first.addr(), 0, offset + bytes, may_move, 0, 0]) }).ok()?;
+    // SAFETY: just mapped, and nobody has seen it.
+    unsafe { call(libc::SYS_munmap, [whole, offset, 0, 0, 0, 0]) };
+    own_memory::note(whole + offset, bytes);
+    NonNull::new((whole + offset) as *mut u8)
 }
 
 /// Gives memory from [`map`] or [`map_file`] back.
@@ -58,6 +106,7 @@ pub(crate) fn map_file(file: i32, offset: usize, bytes: usize) -> Result<NonNull
 /// # Safety
 /// The range must come from one of them whole, and nothing may use it any more.
 pub(crate) unsafe fn unmap(start: *mut u8, bytes: usize) {
+    own_memory::forget(start.addr());
     // SAFETY: promised by the caller.
     unsafe { call(libc::SYS_munmap, [start as usize, bytes, 0, 0, 0, 0]) };
 }
@@ -276,6 +325,7 @@ pub(crate) fn map_private(file: i32, bytes: usize) -> Result<NonNull<u8>, i32> {
     let arguments = [0, bytes, libc::PROT_READ as usize, libc::MAP_PRIVATE as usize, file as usize, 0];
     // SAFETY: a new mapping at a place that the kernel chooses touches nothing that exists.
     let start = check(unsafe { call(libc::SYS_mmap, arguments) })?;
+    own_memory::note(start, bytes);
     NonNull::new(start as *mut u8).ok_or(libc::ENOMEM)
 }
 
@@ -289,8 +339,13 @@ pub(crate) fn map_at(start: u64, bytes: usize) -> Option<NonNull<u8>> {
     if mapped as u64 != start {
         // Kernels before 4.17 take it for a hint.
         // SAFETY: just mapped.
-        unsafe { unmap(mapped as *mut u8, bytes) };
+        unsafe { call(libc::SYS_munmap, [mapped, bytes, 0, 0, 0, 0]) };
         return None;
+    }
+    own_memory::note(mapped, bytes);
+    if own_memory::is_apart() {
+        // SAFETY: ours; no content changes.
+        unsafe { call(libc::SYS_munlock, [mapped, bytes, 0, 0, 0, 0]) };
     }
     NonNull::new(mapped as *mut u8)
 }

@@ -29,10 +29,17 @@ mod confine;
 mod descriptors;
 mod handler;
 mod kernel;
+mod library;
+#[cfg(feature = "preload")]
+mod lock_calls;
+mod locks;
 mod maps;
 mod memory;
 #[cfg(feature = "preload")]
 mod onward;
+mod own_memory;
+#[cfg(feature = "preload")]
+mod pending;
 mod process;
 mod recorder;
 mod registers;

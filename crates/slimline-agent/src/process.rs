@@ -11,7 +11,9 @@ use slimline_trace::wire::{CONFIG_FILE, MAGIC, ProcessState, RUN_DIRECTORY_VARIA
 
 use crate::recorder::Fork;
 use crate::text::Path;
-use crate::{clock, confine, entries, handler, hooks, kernel, maps, memory, next, recorder, signals, thread, trigger};
+use crate::{
+    clock, confine, entries, handler, hooks, kernel, maps, memory, next, recorder, signals, tables, thread, trigger,
+};
 
 struct Run {
     config: RunConfig,
@@ -49,14 +51,14 @@ pub(crate) fn is_ours() -> bool {
 unsafe fn start(environment: *const *const c_char) {
     // SAFETY: promised by the caller.
     let Some(directory) = (unsafe { find_variable(environment, RUN_DIRECTORY_VARIABLE.as_bytes()) }) else { return };
-    let Some(directory) = directory.to_str().ok().filter(|path| path.starts_with('/')) else { return };
+    let Some(directory) = Some(directory.to_bytes()).filter(|path| path.starts_with(b"/")) else { return };
     let Some(config) = read_config(directory) else { return };
     let excluded = config.follow_children == 0 && config.root_pid != 0 && config.root_pid != kernel::process_id();
     if excluded {
         return;
     }
     let mut kept = Path::new();
-    if kept.write_str(directory).is_err() {
+    if kept.push(directory).is_err() {
         return;
     }
     // SAFETY: one thread, and `CONFIGURED` is not set.
@@ -88,11 +90,15 @@ unsafe extern "C" {
 /// Makes a process file and starts the triggers. False where no file can be made.
 fn record(fork: Option<Fork>) -> bool {
     let Some(run) = run() else { return false };
-    let Some(directory) = run.directory.as_c_str().and_then(|path| path.to_str().ok()) else { return false };
+    let directory = run.directory.bytes();
     let Ok(header) = recorder::create(directory) else { return false };
     PROCESS.store(kernel::process_id(), Relaxed);
     if let Some(fork) = fork {
         fork.note(header);
+    }
+    if !tables::prepare() {
+        recorder::fail(format_args!("there was no memory for the agent's tables"));
+        return false;
     }
     header.state.store(ProcessState::Running as u32, Release);
     if !memory::can_copy() {
@@ -176,9 +182,10 @@ unsafe fn find_variable(environment: *const *const c_char, name: &[u8]) -> Optio
     None
 }
 
-fn read_config(directory: &str) -> Option<RunConfig> {
+fn read_config(directory: &[u8]) -> Option<RunConfig> {
     let mut path = Path::new();
-    write!(path, "{directory}/{CONFIG_FILE}").ok()?;
+    path.push(directory).ok()?;
+    write!(path, "/{CONFIG_FILE}").ok()?;
     let file = kernel::open(path.as_c_str()?, libc::O_RDONLY | libc::O_NOFOLLOW, 0).ok()?;
     let mut bytes = [0; size_of::<RunConfig>() + 1];
     let length = kernel::read(file, &mut bytes);
@@ -194,6 +201,7 @@ fn read_config(directory: &str) -> Option<RunConfig> {
 #[cfg(feature = "preload")]
 mod entry {
     use super::*;
+    use crate::{library, own_memory};
 
     /// Runs when the library is loaded, before `main`.
     #[used]
@@ -206,6 +214,9 @@ mod entry {
     static END: extern "C" fn() = at_end;
 
     unsafe extern "C" fn at_start(_: i32, _: *const *const c_char, environment: *const *const c_char) {
+        if let Some(library) = library::range() {
+            own_memory::note(library.start, library.len());
+        }
         // A program with more rights than its caller, linked to us: what the caller wrote is not to be followed.
         // SAFETY: a look into the auxiliary vector.
         if unsafe { libc::getauxval(libc::AT_SECURE) } != 0 {

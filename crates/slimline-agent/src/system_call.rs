@@ -7,7 +7,7 @@ use core::ffi::{c_int, c_long, c_ulong};
 use crate::descriptors::interpose::{close, close_range, dup2, dup3};
 use crate::onward::{fail, onward};
 use crate::signals::faults;
-use crate::{children, confine, memory, process, ranges};
+use crate::{children, confine, lock_calls, memory, pending, process, ranges};
 
 /// Declared with `...`: arguments are in the same places either way, and unused ones do no harm.
 #[unsafe(no_mangle)]
@@ -19,6 +19,8 @@ unsafe extern "C" fn syscall(number: c_long, a: usize, b: usize, c: usize, d: us
             libc::SYS_close_range => return close_range(a as u32, b as u32, c as c_int).into(),
             libc::SYS_dup2 => return dup2(a as c_int, b as c_int).into(),
             libc::SYS_dup3 => return dup3(a as c_int, b as c_int, c as c_int).into(),
+            libc::SYS_mlockall => return lock_calls::mlockall(a as c_int).into(),
+            libc::SYS_munlockall => return lock_calls::munlockall().into(),
             _ if confine::is_confining(number, [a, b, c]) => confine::end(),
             _ => {}
         }
@@ -34,7 +36,13 @@ unsafe extern "C" fn syscall(number: c_long, a: usize, b: usize, c: usize, d: us
             fn(c_long, usize, usize, usize, usize, usize, usize) -> c_long,
             or fail(libc::ENOSYS).into()
         );
-        let result = next(number, a, b, c, d, e, f);
+        let result = match number {
+            libc::SYS_timer_create | libc::SYS_rt_sigqueueinfo | libc::SYS_rt_tgsigqueueinfo | libc::SYS_tgkill => {
+                let is_refused = |result| result == -1 && *libc::__errno_location() == libc::EAGAIN;
+                pending::ask(|| next(number, a, b, c, d, e, f), is_refused)
+            }
+            _ => next(number, a, b, c, d, e, f),
+        };
         ranges::after_system_call(number, [a, b, c, d]);
         if forks && result == 0 && !children::has_parents_memory(number, a) {
             process::in_forked_child();

@@ -18,6 +18,18 @@ impl<const BYTES: usize> Text<BYTES> {
         Self { bytes: [0; BYTES], length: 0 }
     }
 
+    /// Adds bytes of any kind, as paths have them.
+    pub(crate) fn push(&mut self, bytes: &[u8]) -> fmt::Result {
+        // One byte stays for the NUL.
+        let end = self.length + bytes.len();
+        if end >= BYTES {
+            return Err(fmt::Error);
+        }
+        self.bytes[self.length..end].copy_from_slice(bytes);
+        self.length = end;
+        Ok(())
+    }
+
     /// The text so far.
     pub(crate) fn bytes(&self) -> &[u8] {
         &self.bytes[..self.length]
@@ -31,14 +43,7 @@ impl<const BYTES: usize> Text<BYTES> {
 
 impl<const BYTES: usize> Write for Text<BYTES> {
     fn write_str(&mut self, text: &str) -> fmt::Result {
-        // One byte stays for the NUL.
-        let end = self.length + text.len();
-        if end >= BYTES {
-            return Err(fmt::Error);
-        }
-        self.bytes[self.length..end].copy_from_slice(text.as_bytes());
-        self.length = end;
-        Ok(())
+        self.push(text.as_bytes())
     }
 }
 
@@ -54,5 +59,8 @@ mod tests {
         assert_eq!(text.as_c_str(), Some(c"/dev"));
         assert!(write!(text, "/pt").is_ok());
         assert_eq!((text.bytes(), text.as_c_str()), (&b"/dev/pt"[..], Some(c"/dev/pt")));
+        let mut bytes = Text::<8>::new();
+        assert!(bytes.push(b"caf\xe9").is_ok() && bytes.push(b"/abc").is_err());
+        assert_eq!(bytes.as_c_str(), Some(c"caf\xe9"));
     }
 }

@@ -7,18 +7,22 @@
 //! end sleeping system calls with EINTR; nor on all of the CPU time, for then ticks that find the thread in a page fault
 //! are blamed on the instruction before, and those that find it in a system call end that.
 //!
+//! A timer takes one of the signals that may wait for all processes of a user (`RLIMIT_SIGPENDING`), whether it waits or
+//! not. A thread that gets no timer for that has a perf event of its own: perf's signals are under no such limit. So have
+//! threads that give their timer back, where the program itself needs what it takes ([`crate::pending`]).
+//!
 //! Beside either of them another perf event, with a much longer period that is no multiple of the first. Its samples
 //! fall between the others, now and then so close to one that both see the same pass over an array: from that the
 //! analysis tells how fast code runs. They say only where a thread is, and weigh nothing: a thread that ends before the
 //! second clock first came round would get too little weight if time were divided between the two.
 #![allow(unsafe_code)] // system calls
 
-use core::sync::atomic::Ordering::Relaxed;
-use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64};
+use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, AtomicUsize};
 use slimline_trace::wire::{ProcessHeader, RunConfig, SLOTS, TriggerKind};
 
 use crate::thread::Thread;
-use crate::{kernel, signals};
+use crate::{kernel, own_memory, signals};
 
 /// Say that a signal is a trigger of the first or the second clock: what perf's `sig_data` and the timer's value hold.
 const COOKIES: [u64; 2] = [u64::from_le_bytes(*b"slimtrig"), u64::from_le_bytes(*b"slimsecd")];
@@ -38,8 +42,55 @@ static KIND: AtomicU32 = AtomicU32::new(TriggerKind::Off as u32);
 /// Descriptors of the perf events; -1 for none.
 static EVENTS: [AtomicI32; 2] = [const { AtomicI32::new(-1) }; 2];
 static PERIOD_NS: AtomicU64 = AtomicU64::new(0);
-/// The threads' timers, each one more than the kernel's number of it; 0 for none.
-static TIMERS: [AtomicI32; SLOTS] = [const { AtomicI32::new(0) }; SLOTS];
+/// What interrupts a thread, where each has its own.
+struct Place {
+    /// A timer's number times two and one, or the address of an event's mapping; 0 for none, [`TAKEN`] for one that is changed.
+    what: AtomicUsize,
+    /// Kernel's number of the thread.
+    thread: AtomicU32,
+}
+
+static PLACES: [Place; SLOTS] = [const { Place { what: AtomicUsize::new(0), thread: AtomicU32::new(0) } }; SLOTS];
+/// No timer's, as it is the number of none, and no address.
+const TAKEN: usize = usize::MAX;
+/// An event lives as long as it is mapped: so it needs no descriptor.
+const EVENT_BYTES: usize = 4096;
+
+/// What interrupts one thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Own {
+    Timer(usize),
+    /// Address of its mapping.
+    Event(usize),
+}
+
+impl Own {
+    fn of(what: usize) -> Option<Self> {
+        match what {
+            0 | TAKEN => None,
+            timer if timer & 1 == 1 => Some(Self::Timer(timer >> 1)),
+            event => Some(Self::Event(event)),
+        }
+    }
+
+    fn what(self) -> usize {
+        match self {
+            Self::Timer(timer) => timer << 1 | 1,
+            Self::Event(event) => event,
+        }
+    }
+
+    fn delete(self) {
+        match self {
+            // SAFETY: no memory is involved; the timer is ours.
+            Self::Timer(timer) => _ = unsafe { kernel::call(libc::SYS_timer_delete, [timer, 0, 0, 0, 0, 0]) },
+            // SAFETY: mapped by `open_own_event`, and no longer to be found.
+            Self::Event(event) => unsafe {
+                kernel::unmap(core::ptr::with_exposed_provenance_mut(event), EVENT_BYTES);
+            },
+        }
+    }
+}
 
 /// The descriptors that the target must not see; -1 for none.
 pub(crate) fn events() -> [i32; 2] {
@@ -85,7 +136,7 @@ pub(crate) fn start(config: &RunConfig, header: &ProcessHeader) {
 
 /// Opens and enables a clock's event; the kernel's error where it can't be had.
 fn start_event(clock: Clock, period_ns: u64) -> Result<(), i32> {
-    let event = open_event(clock, period_ns)?;
+    let event = open_event(COOKIES[clock as usize], period_ns, INHERIT | INHERIT_THREAD, CALLING_THREAD)?;
     if !signals::claim(libc::SIGTRAP) {
         kernel::close(event);
         return Err(libc::EBUSY);
@@ -99,16 +150,30 @@ fn start_event(clock: Clock, period_ns: u64) -> Result<(), i32> {
 /// What a new thread needs: nothing under perf, which follows threads by itself.
 pub(crate) fn start_thread(thread: &Thread) {
     if KIND.load(Relaxed) == TriggerKind::ThreadTimer as u32 && thread.is_recorded() {
-        match create_timer(PERIOD_NS.load(Relaxed)) {
-            Ok(timer) => {
+        let tid = thread.tid.get();
+        let own = match create_timer(PERIOD_NS.load(Relaxed)) {
+            Ok(timer) => Ok(Own::Timer(timer as usize)),
+            Err(libc::EAGAIN) => open_own_event(tid).map(Own::Event).map_err(|_| libc::EAGAIN),
+            Err(error) => Err(error),
+        };
+        match own {
+            Ok(own) => {
                 // There are no more threads with a ring than places.
-                let take = |place: &AtomicI32| {
-                    place.load(Relaxed) == 0 && place.compare_exchange(0, timer + 1, Relaxed, Relaxed).is_ok()
+                let free = |place: &Place| {
+                    place.what.load(Relaxed) == 0 && place.what.compare_exchange(0, TAKEN, Acquire, Relaxed).is_ok()
                 };
-                thread.timer.set(TIMERS.iter().position(take).map_or(0, |place| place + 1));
+                let number = PLACES.iter().position(free);
+                if let Some(place) = number.map(|number| &PLACES[number]) {
+                    place.thread.store(tid, Relaxed);
+                    place.what.store(own.what(), Release);
+                }
+                thread.timer.set(number.map_or(0, |number| number + 1));
             }
             Err(error) => {
                 if let Some(header) = crate::recorder::header() {
+                    if error == libc::EAGAIN {
+                        header.threads_without_timer.fetch_add(1, Relaxed);
+                    }
                     header.trigger_errno.store(error as u32, Relaxed);
                 }
             }
@@ -116,26 +181,54 @@ pub(crate) fn start_thread(thread: &Thread) {
     }
 }
 
+/// Gives back one of the pending signals that timers take: a thread has an event from then on, or nothing. False where
+/// there is none to give back.
+pub(crate) fn give_back_timer() -> bool {
+    let taken = PLACES.iter().find_map(|place| {
+        let what = place.what.load(Acquire);
+        let Own::Timer(timer) = Own::of(what)? else { return None };
+        place.what.compare_exchange(what, TAKEN, Acquire, Relaxed).ok()?;
+        Some((place, timer))
+    });
+    let Some((place, timer)) = taken else { return false };
+    Own::Timer(timer).delete();
+    let event = open_own_event(place.thread.load(Relaxed));
+    if event.is_err()
+        && let Some(header) = crate::recorder::header()
+    {
+        header.threads_without_timer.fetch_add(1, Relaxed);
+    }
+    place.what.store(event.map_or(0, |event| Own::Event(event).what()), Release);
+    true
+}
+
 /// Ends what [`start_thread`] began.
 pub(crate) fn stop_thread(thread: &Thread) {
-    if let Some(place) = thread.timer.take().checked_sub(1).and_then(|place| TIMERS.get(place)) {
-        delete_timer(place);
+    if let Some(place) = thread.timer.take().checked_sub(1).and_then(|place| PLACES.get(place)) {
+        stop_place(place);
     }
 }
 
-/// Deletes the timer that stands there, if it does.
-fn delete_timer(place: &AtomicI32) {
-    let timer = place.swap(0, Relaxed);
-    if timer != 0 {
-        // SAFETY: no memory is involved; the timer is ours.
-        unsafe { kernel::call(libc::SYS_timer_delete, [timer as usize - 1, 0, 0, 0, 0, 0]) };
+/// Deletes what stands there, if it does.
+fn stop_place(place: &Place) {
+    /// Longer than a system call takes. Whoever is changing the place may have been interrupted by us.
+    const TRIES: usize = 1000;
+    for _ in 0..TRIES {
+        match place.what.load(Acquire) {
+            // Another thread is about to store what will interrupt this one.
+            TAKEN => kernel::yield_now(),
+            what if place.what.compare_exchange(what, 0, Acquire, Relaxed).is_ok() => {
+                return Own::of(what).into_iter().for_each(Own::delete);
+            }
+            _ => {}
+        }
     }
 }
 
 /// Ends all triggers of all threads, those that begin meanwhile excepted; what is on its way still comes.
 pub(crate) fn stop_everywhere() {
     stop();
-    TIMERS.iter().for_each(delete_timer);
+    PLACES.iter().for_each(stop_place);
 }
 
 /// Ends all triggers of this process; those already on their way still come. Timers end with their threads.
@@ -149,7 +242,12 @@ pub(crate) fn stop() {
 /// In a forked child: the events are the parent's, and timers are not inherited.
 pub(crate) fn forget() {
     KIND.store(TriggerKind::Off as u32, Relaxed);
-    TIMERS.iter().filter(|place| place.load(Relaxed) != 0).for_each(|place| place.store(0, Relaxed));
+    for place in PLACES.iter().filter(|place| place.what.load(Relaxed) != 0) {
+        if let Some(Own::Event(event)) = Own::of(place.what.swap(0, Relaxed)) {
+            // The kernel leaves mappings of events out of children.
+            own_memory::forget(event);
+        }
+    }
     EVENTS.iter().map(|event| event.swap(-1, Relaxed)).filter(|&event| event >= 0).for_each(kernel::close);
 }
 
@@ -183,7 +281,22 @@ const SIGTRAP: u64 = 1 << 37;
 const ENABLE: usize = 0x2400;
 const DISABLE: usize = 0x2401;
 
-fn open_event(clock: Clock, period_ns: u64) -> Result<i32, i32> {
+/// An event of the first clock for one thread, which sends signals from then on; the address of its mapping.
+fn open_own_event(thread: u32) -> Result<usize, i32> {
+    if signals::ours() != libc::SIGTRAP {
+        return Err(libc::EBUSY);
+    }
+    let event = open_event(COOKIES[Clock::First as usize], PERIOD_NS.load(Relaxed), 0, thread)?;
+    let mapped = kernel::map_file(event, 0, EVENT_BYTES);
+    if mapped.is_ok() {
+        control(event, ENABLE);
+    }
+    kernel::close(event);
+    mapped.map(|start| start.as_ptr().expose_provenance())
+}
+
+/// An event for a thread, which does not count yet.
+fn open_event(cookie: u64, period_ns: u64, inherited: u64, thread: u32) -> Result<i32, i32> {
     let attributes = EventAttributes {
         kind: PERF_TYPE_SOFTWARE,
         bytes: size_of::<EventAttributes>() as u32,
@@ -191,12 +304,11 @@ fn open_event(clock: Clock, period_ns: u64) -> Result<i32, i32> {
         sample_period: period_ns,
         sample_type: 0,
         read_format: 0,
-        flags: DISABLED | INHERIT | EXCLUDE_KERNEL | EXCLUDE_HV | INHERIT_THREAD | REMOVE_ON_EXEC | SIGTRAP,
+        flags: DISABLED | EXCLUDE_KERNEL | EXCLUDE_HV | REMOVE_ON_EXEC | SIGTRAP | inherited,
         between: [0; 9],
-        sig_data: COOKIES[clock as usize],
+        sig_data: cookie,
     };
-    let this_thread = 0;
-    let arguments = [&raw const attributes as usize, this_thread, usize::MAX, usize::MAX, PERF_FLAG_FD_CLOEXEC, 0];
+    let arguments = [&raw const attributes as usize, thread as usize, usize::MAX, usize::MAX, PERF_FLAG_FD_CLOEXEC, 0];
     // SAFETY: the kernel reads as many bytes of the attributes as they say they have.
     kernel::check(unsafe { kernel::call(libc::SYS_perf_event_open, arguments) }).map(|event| event as i32)
 }
@@ -206,7 +318,7 @@ fn control(event: i32, request: usize) {
     unsafe { kernel::call(libc::SYS_ioctl, [event as usize, request, 0, 0, 0, 0]) };
 }
 
-/// Stands for its number in [`user_clock`].
+/// Stands for its number in [`user_clock`] and [`open_event`].
 pub(crate) const CALLING_THREAD: u32 = 0;
 
 /// The clock of a thread's user time, which has no name in <time.h>: `~thread << 3 | CPUCLOCK_PERTHREAD_MASK |
@@ -344,6 +456,14 @@ mod tests {
         assert_eq!(Trigger::of(&late), Some(Trigger { late: true, ..ON_TIME }));
         let timer = info(libc::SI_TIMER, [9 | 3 << 32, COOKIES[0], 0, 0]);
         assert_eq!(Trigger::of(&timer), Some(Trigger { missed: 3, is_timer: true, ..ON_TIME }));
+    }
+
+    #[test]
+    fn what_interrupts_a_thread_is_one_word() {
+        for own in [Own::Timer(0), Own::Timer(i32::MAX as usize), Own::Event(0x7fff_ffff_f000)] {
+            assert_eq!(Own::of(own.what()), Some(own));
+        }
+        assert_eq!([0, TAKEN].map(Own::of), [None; 2]);
     }
 
     #[test]

@@ -174,3 +174,33 @@ fn fortran_types_have_their_descriptors_and_text() {
     assert_eq!(members, [("x", 0, 8), ("k", 8, 4), ("z", 16, 16), ("a", 32, 88), ("s", 120, 5)]);
     assert_eq!((point.members[4].type_name.as_str(), point.members[4].role), ("character(len=5)", MemberRole::Field));
 }
+
+#[test]
+fn a_member_of_the_type_of_nullptr_is_a_pointer() {
+    const CPP: &str = "#include <cstddef>\n#include <cstdio>\n\
+        struct Handle { long id; std::nullptr_t none; };\n\
+        struct Several { char c; std::nullptr_t all[3]; const std::nullptr_t last; std::nullptr_t &by; };\n\
+        template <class T> struct Of { T t; };\n\
+        static Handle handle; auto made() { return handle; } static Of<std::nullptr_t> of;\n\
+        int main() { static Several *several;\n  std::printf(\"Handle %zu %zu\\nSeveral %zu %zu\\n\", sizeof(Handle), alignof(Handle), \
+        sizeof(Several), alignof(Several));\n  return (int)made().id + (several != nullptr) + (of.t != nullptr); }\n";
+    const C: &str = "#include <stddef.h>\n#include <stdio.h>\n\
+        struct Handle { long id; nullptr_t none; };\nstruct Several { char c; nullptr_t all[3]; };\nstruct Handle handle; struct Several several;\n\
+        int main(void) { printf(\"struct Handle %zu %zu\\nstruct Several %zu %zu\\n\", sizeof handle, _Alignof(struct Handle), sizeof several, \
+        _Alignof(struct Several)); return (int)handle.id + several.c; }\n";
+    for (compiler, extension, source, flags) in [
+        ("g++", "cpp", CPP, &[][..]),
+        ("clang-19", "cpp", CPP, &["--driver-mode=g++"]),
+        ("clang-19", "c", C, &["-std=c2x"]),
+    ] {
+        let program = Compiled::with(compiler, extension, source, flags);
+        assert_eq!(check_against_the_compiler(&program), 2, "{compiler} {extension}");
+        let (_, types) = definitions(&program);
+        for (name, bytes) in [("Handle", 16), ("Several", if extension == "c" { 32 } else { 48 })] {
+            let type_ = types.iter().find(|type_| type_.name.ends_with(name)).unwrap();
+            let covered: u64 = type_.members.iter().map(|member| member.bytes).sum();
+            let padding = if name == "Several" { 7 } else { 0 };
+            assert_eq!((type_.bytes, covered), (bytes, bytes - padding), "{compiler} {extension}: {type_:?}");
+        }
+    }
+}

@@ -10,6 +10,7 @@ use slimline_trace::wire::TriggerKind;
 
 use crate::calibrate::{Calibrating, Calibration};
 use crate::clock::tick_ns;
+use crate::limits::{self, Limit};
 use crate::perf_rings::{RingOptions, Rings};
 use crate::program::Runs;
 use crate::run_directory::{Library, RunDirectory};
@@ -35,6 +36,8 @@ pub struct Diagnosis {
     pub trigger: Option<(Trigger, String)>,
     /// Samples a second and thread that `record` takes where it is not told, and why; `None` likewise.
     pub rate: Option<(f64, String)>,
+    /// Resource limits that recording meets.
+    pub limits: Vec<Limit>,
     /// One row for each way to collect, best first.
     pub capabilities: Vec<Capability>,
     /// The command, where one was given.
@@ -95,6 +98,7 @@ pub fn doctor(program: Option<&OsString>, calibration: &[OsString]) -> Diagnosis
         libc: libc_version(),
         perf_event_paranoid,
         run_directory: run.as_ref().map(free_room).map_err(ToString::to_string),
+        limits: limits::limits(),
         capabilities: vec![
             hardware(UsableHardware::find(Path::new(pmu::EVENT_SOURCES), &pmu::Plan::default())),
             in_process("clock/perf-sigtrap", Trigger::PerfSigtrap, &sigtrap, perf_event_paranoid),
@@ -160,6 +164,7 @@ fn diagnose(program: &OsString) -> CommandDiagnosis {
     };
     match checked {
         Ok(Runs { file, without_agent }) => {
+            let without_agent = without_agent.or_else(limits::no_room_for_agent);
             CommandDiagnosis { program, runs: Some(file), without_agent, obstacle: None }
         }
         Err(error) => CommandDiagnosis { program, runs: None, without_agent: None, obstacle: Some(error.to_string()) },

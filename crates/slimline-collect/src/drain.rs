@@ -12,6 +12,7 @@ use slimline_trace::wire::{PROCESS_FILE_EXTENSION, ProcessHeader, RING_BYTES};
 
 use crate::allocators::Allocators;
 use crate::clock::monotonic_ns;
+use crate::mapped_path::executable_of;
 use crate::pid_namespace::{Numbers, Origin};
 use crate::proc_text;
 use crate::process_summary::{NoFile, without_file};
@@ -155,9 +156,8 @@ impl Drain {
                         file.header_u32(offset_of!(ProcessHeader, parent_pid)),
                     );
                     let directory = self.new_directory(numbers.pid, name);
-                    let link = (numbers.origin == Origin::Here)
-                        .then(|| fs::read_link(format!("/proc/{}/exe", numbers.pid)).ok());
-                    let executable = link.flatten().map(|path| path.to_string_lossy().into_owned());
+                    let executable = (numbers.origin == Origin::Here).then(|| executable_of(numbers.pid));
+                    let executable = executable.filter(|path| !path.is_empty());
                     let allocators = Arc::clone(&self.allocators);
                     let recorder = Recorder::new(file, numbers, directory.clone(), executable, allocators);
                     forked.extend(recorder.fork().map(|(_, forked_ns)| (forked_ns, name.to_owned())));

@@ -4,6 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use slimline_trace::escape::shell_word;
+use slimline_trace::path_text::text_of;
 use slimline_trace::session::SessionError;
 
 use crate::{NoHardware, perf_refusal};
@@ -115,6 +116,18 @@ pub enum RecordError {
         /// Size of the file, in MiB.
         shared_mib: usize,
     },
+    /// A limit leaves too little for slimline itself, which has it as the target will.
+    #[error("{what} limited to {limit} ({command}), and slimline itself needs {need}: raise the limit")]
+    OwnLimit {
+        /// What is limited.
+        what: &'static str,
+        /// How much there may be.
+        limit: String,
+        /// How much it takes.
+        need: String,
+        /// The shell's command for the limit.
+        command: &'static str,
+    },
     /// The system would not start it.
     #[error("{}: can't be started: {error}", program.display())]
     Spawn {
@@ -138,7 +151,7 @@ pub enum RecordError {
 
 /// The path as a word of a command.
 fn quoted(path: &Path) -> String {
-    shell_word(&path.to_string_lossy())
+    shell_word(&text_of(path.as_os_str()))
 }
 
 impl RecordError {

@@ -27,9 +27,11 @@ mod error;
 #[cfg(any(fuzzing, test))]
 pub mod fuzzing;
 mod import;
+mod limits;
 mod live_mappings;
 mod loaded_agent;
 mod machine;
+mod mapped_path;
 mod mapping_history;
 mod message;
 mod move_pages;
@@ -79,6 +81,7 @@ pub use import::{
     ThreadPart, TracedAccess, TracedKind, import, is_drmemtrace, open_addresses, packing_advice, read_access_table,
     read_addresses, read_drmemtrace,
 };
+pub use limits::{Limit, no_room_for_agent};
 pub use machine::describe as describe_machine;
 pub use page_homes::{NumaKernel, PageHomes};
 pub use program::{preloaded, program_file};

@@ -77,13 +77,13 @@ impl LiveMappings {
         self.add(mapping);
     }
 
-    /// Takes in `/proc/<pid>/maps` as it was at this time.
-    pub(crate) fn snapshot(&mut self, time_ns: u64, text: &str) {
+    /// Takes in `/proc/<pid>/maps` as it was at this time, of that process.
+    pub(crate) fn snapshot(&mut self, time_ns: u64, text: &[u8], pid: Option<u32>) {
         self.latest_ns = self.latest_ns.max(time_ns);
         let mut gone = Arc::unwrap_or_clone(mem::take(&mut self.live));
         let mut live = BTreeMap::new();
         let mut new = Vec::new();
-        for mapping in text.lines().filter_map(|line| parse_line(line, time_ns)) {
+        for mapping in text.split(|&byte| byte == b'\n').filter_map(|line| parse_line(line, time_ns, pid)) {
             let start = mapping.start.0;
             match gone.remove(&start) {
                 Some(there) if there.is(&mapping) => {
@@ -253,16 +253,16 @@ mod tests {
         let before = mappings.generation();
         let kept = "10000-20000 r-xp 00001000 fe:00 7   /lib/a\n";
         let all = format!("{kept}30000-31000 r-xp 00001000 fe:00 7   /lib/b\n");
-        mappings.snapshot(30, &all);
+        mappings.snapshot(30, all.as_bytes(), None);
         assert_eq!(mappings.generation(), before, "nothing new");
         let grown = format!("{kept}50000-51000 rw-p 00000000 00:00 0\n");
-        mappings.snapshot(40, &grown);
+        mappings.snapshot(40, grown.as_bytes(), None);
         assert_ne!(mappings.generation(), before);
         let expected =
             [(0x10000, 0x20000, 0x1000, 10, 40), (0x30000, 0x31000, 0x1000, 20, 30), (0x50000, 0x51000, 0, 40, 40)];
         assert_eq!(lives(&mut mappings), expected);
         let before = mappings.generation();
-        mappings.snapshot(50, &grown);
+        mappings.snapshot(50, grown.as_bytes(), None);
         mappings.map(mapping(0x10000, 0x20000, "/lib/a", 55));
         assert_eq!(mappings.generation(), before, "nothing new");
     }

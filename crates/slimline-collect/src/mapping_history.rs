@@ -1,10 +1,12 @@
 //! From snapshots of `/proc/self/maps` to mappings with the time they were seen.
 
 use std::collections::HashMap;
+use std::str;
 
 use slimline_trace::address::{Avma, FileOffset};
 use slimline_trace::tables::{Mapping, Mappings};
 
+use crate::mapped_path::mapped_path;
 use crate::message::{Damaged, MapsMessage};
 
 /// Longest snapshot: about 300,000 lines. The kernel allows 65,530 mappings by default.
@@ -13,6 +15,8 @@ const MAX_TEXT_BYTES: usize = 32 << 20;
 /// All distinct lines seen so far.
 #[derive(Debug, Default)]
 pub(crate) struct MappingHistory {
+    /// Whose they are, if it is a process of ours.
+    pid: Option<u32>,
     rows: HashMap<Line, usize>,
     /// In the order in which they were first seen.
     pub(crate) mappings: Mappings,
@@ -38,6 +42,11 @@ struct Partial {
 }
 
 impl MappingHistory {
+    /// Of a process, where its number is known here.
+    pub(crate) fn new(pid: Option<u32>) -> Self {
+        Self { pid, ..Self::default() }
+    }
+
     /// Takes the next part of a snapshot. A snapshot of which a part was dropped is left out as a whole.
     pub(crate) fn push(&mut self, message: MapsMessage<'_>) -> Result<(), Damaged> {
         if message.part == 0 {
@@ -56,7 +65,7 @@ impl MappingHistory {
             self.partial = Some(partial);
             return Ok(());
         }
-        self.add_snapshot(partial.time_ns, &String::from_utf8_lossy(&partial.text));
+        self.add_snapshot(partial.time_ns, &partial.text);
         Ok(())
     }
 
@@ -65,8 +74,9 @@ impl MappingHistory {
         self.mappings.path.iter().find(|path| path.starts_with('/')).map(String::as_str)
     }
 
-    pub(crate) fn add_snapshot(&mut self, time_ns: u64, text: &str) {
-        for mapping in text.lines().filter_map(|line| parse_line(line, time_ns)) {
+    pub(crate) fn add_snapshot(&mut self, time_ns: u64, text: &[u8]) {
+        let pid = self.pid;
+        for mapping in text.split(|&byte| byte == b'\n').filter_map(|line| parse_line(line, time_ns, pid)) {
             let line = Line {
                 start: mapping.start.0,
                 end: mapping.end.0,
@@ -86,14 +96,18 @@ impl MappingHistory {
     }
 }
 
-/// `start-end perms offset device inode   path`; `None` for a line that is not of this form.
-pub(crate) fn parse_line(line: &str, time_ns: u64) -> Option<Mapping> {
-    let (range, rest) = line.split_once(' ')?;
+/// `start-end perms offset device inode   path`; `None` for a line that is not of this form. Its process is `pid`, where it runs.
+pub(crate) fn parse_line(line: &[u8], time_ns: u64, pid: Option<u32>) -> Option<Mapping> {
+    const FIELDS: usize = 5;
+    let blanks = line.iter().enumerate().filter(|(_, byte)| **byte == b' ').map(|(at, _)| at);
+    let (fields, path) = line.split_at(blanks.take(FIELDS).nth(FIELDS - 1).unwrap_or(line.len()));
+    let path = path.trim_ascii_start();
+    let (range, rest) = str::from_utf8(fields).ok()?.split_once(' ')?;
     let (start, end) = range.split_once('-')?;
     let (permissions, rest) = rest.split_once(' ')?;
     let (offset, rest) = rest.split_once(' ')?;
-    let (device, rest) = rest.split_once(' ')?;
-    let (inode, path) = rest.split_once(' ').unwrap_or((rest, ""));
+    let (device, inode) = rest.split_once(' ')?;
+    let inode = inode.parse().ok()?;
     let hex = |text| u64::from_str_radix(text, 16).ok();
     let (start, end) = (hex(start)?, hex(end)?);
     (start < end).then_some(Mapping {
@@ -102,8 +116,8 @@ pub(crate) fn parse_line(line: &str, time_ns: u64) -> Option<Mapping> {
         file_offset: FileOffset(hex(offset)?),
         permissions: permissions.to_owned(),
         device: device.to_owned(),
-        inode: inode.parse().ok()?,
-        path: path.trim_start().to_owned(),
+        inode,
+        path: mapped_path(path, inode, pid),
         first_seen_ns: time_ns,
         last_seen_ns: time_ns,
     })
@@ -124,7 +138,7 @@ nonsense
     #[test]
     fn reads_lines_as_the_kernel_writes_them() {
         let mut history = MappingHistory::default();
-        history.add_snapshot(7, SNAPSHOT);
+        history.add_snapshot(7, SNAPSHOT.as_bytes());
         let found: Vec<_> = history.mappings.iter().collect();
         assert_eq!(found.len(), 3);
         assert_eq!(found[0].path, "/usr/bin/my program (deleted)");
@@ -138,8 +152,8 @@ nonsense
     #[test]
     fn a_line_seen_again_gets_no_second_row() {
         let mut history = MappingHistory::default();
-        history.add_snapshot(7, SNAPSHOT);
-        history.add_snapshot(9, "7ffc11111000-7ffc11132000 rw-p 00000000 00:00 0    [stack]\n");
+        history.add_snapshot(7, SNAPSHOT.as_bytes());
+        history.add_snapshot(9, b"7ffc11111000-7ffc11132000 rw-p 00000000 00:00 0    [stack]\n");
         assert_eq!(history.mappings.len(), 3);
         assert_eq!(history.mappings.first_seen_ns, [7, 7, 7]);
         assert_eq!(history.mappings.last_seen_ns, [7, 7, 9]);
@@ -147,9 +161,9 @@ nonsense
 
     #[test]
     fn reads_this_process() {
-        let text = std::fs::read_to_string("/proc/self/maps").unwrap();
+        let text = std::fs::read("/proc/self/maps").unwrap();
         let mut history = MappingHistory::default();
         history.add_snapshot(1, &text);
-        assert_eq!(history.mappings.len(), text.lines().count());
+        assert_eq!(history.mappings.len(), text.iter().filter(|byte| **byte == b'\n').count());
     }
 }

@@ -2,6 +2,7 @@
 
 use std::mem::offset_of;
 
+use crate::mapped_path::mapped_path;
 use slimline_trace::access::AccessKind;
 use slimline_trace::wire::{
     AccessRecord, AllocatorEvent, BlockRecord, BurstEnd, MAX_BURST_ACCESSES, MAX_FRAMES, MAX_RANGE_NAME,
@@ -71,10 +72,10 @@ pub(crate) struct RangeMessage<'a> {
 }
 
 impl RangeMessage<'_> {
-    /// Its name; bytes that are not UTF-8 are replaced.
+    /// Its name, as text.
     pub(crate) fn name(&self) -> Option<String> {
         let bytes = text(self.name, self.event.name_bytes as usize);
-        (!bytes.is_empty()).then(|| String::from_utf8_lossy(&bytes).into_owned())
+        (!bytes.is_empty()).then(|| mapped_path(&bytes, 0, None))
     }
 }
 

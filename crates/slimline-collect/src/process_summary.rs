@@ -4,8 +4,9 @@ use std::io;
 use std::mem::offset_of;
 use std::path::Path;
 
+use rustix::io::Errno;
 use slimline_trace::session::{FoundAllocator, Losses, ProcessState, ProcessSummary, Trigger};
-use slimline_trace::wire::{self, FILE_MIB, ProcessHeader, SLOTS, TriggerKind};
+use slimline_trace::wire::{self, FILE_MIB, LEAST_ADDRESS_SPACE, LEAST_DESCRIPTORS, ProcessHeader, SLOTS, TriggerKind};
 
 use crate::allocators::unlooked;
 use crate::pid_namespace::Numbers;
@@ -100,6 +101,7 @@ impl Recorded<'_> {
                 throttled: 0,
                 kernel_samples: 0,
                 threads_without_ring: u32_of(offset_of!(ProcessHeader, threads_without_ring)).into(),
+                threads_without_timer: u64_of(offset_of!(ProcessHeader, threads_without_timer)),
                 children_unrecorded: u32_of(offset_of!(ProcessHeader, children_unrecorded)).into(),
                 stacks_dropped: u32_of(offset_of!(ProcessHeader, stacks_dropped)).into(),
                 blocks_unindexed: u64_of(offset_of!(ProcessHeader, blocks_unindexed)),
@@ -128,6 +130,15 @@ pub(crate) fn without_file(pid: u32, directory: String, now_ns: u64, why: &NoFil
         NoFile::Empty { is_new } => format!(
             "the size of its files is limited to less than the {FILE_MIB} MiB that it shares with slimline (ulimit -f){}",
             if *is_new { JUST_BEGUN } else { "" }
+        ),
+        NoFile::Refused(error) if error.kind() == io::ErrorKind::OutOfMemory => format!(
+            "its address space is limited (ulimit -v or -d) to less than the {} MiB that the agent needs: raise the limit, \
+             or record with --out-of-process",
+            LEAST_ADDRESS_SPACE >> 20
+        ),
+        NoFile::Refused(error) if error.raw_os_error() == Some(Errno::MFILE.raw_os_error()) => format!(
+            "its open files are limited (ulimit -n) to less than the {LEAST_DESCRIPTORS} that leave room for the agent's: raise \
+             the limit, or record with --out-of-process"
         ),
         NoFile::Refused(error) => {
             let place = run.parent().unwrap_or(run).display();

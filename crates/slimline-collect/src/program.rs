@@ -13,6 +13,7 @@ use object::read::elf::{FileHeader, ProgramHeader};
 use object::{Endianness, FileKind, ReadCache, ReadRef};
 use rustix::fs::{Access, access};
 use rustix::process::{getegid, geteuid};
+use slimline_trace::path_text::{text_of, text_of_bytes};
 use slimline_trace::script::{LINE_BYTES, interpreter};
 
 use crate::RecordError;
@@ -39,7 +40,7 @@ pub(crate) fn find(program: &OsStr) -> Result<PathBuf, RecordError> {
             Err(_) => {}
         }
     }
-    Err(refused.unwrap_or_else(|| RecordError::NotFound { program: program.to_string_lossy().into_owned() }))
+    Err(refused.unwrap_or_else(|| RecordError::NotFound { program: text_of(program).into_owned() }))
 }
 
 /// The file whose code a command runs.
@@ -75,7 +76,7 @@ fn check_executable(path: &Path) -> Result<(), RecordError> {
 fn access_error(path: &Path, error: io::Error) -> RecordError {
     match error.kind() {
         io::ErrorKind::NotFound | io::ErrorKind::NotADirectory => {
-            RecordError::NotFound { program: path.to_string_lossy().into_owned() }
+            RecordError::NotFound { program: text_of(path.as_os_str()).into_owned() }
         }
         io::ErrorKind::PermissionDenied => RecordError::PermissionDenied(path.to_owned()),
         _ => RecordError::Spawn { program: path.to_owned(), error },
@@ -206,7 +207,7 @@ fn loader<'a>(
 ) -> object::Result<Option<String>> {
     for segment in header.program_headers(endian, file)? {
         if let Some(path) = segment.interpreter(endian, file)? {
-            return Ok(Some(String::from_utf8_lossy(path).into_owned()));
+            return Ok(Some(text_of_bytes(path).into_owned()));
         }
     }
     Ok(None)

@@ -114,9 +114,9 @@ impl ProgramRun {
     }
 
     /// `/proc/<pid>/maps` said this.
-    pub(crate) fn saw_maps(&mut self, time_ns: u64, text: &str) {
+    pub(crate) fn saw_maps(&mut self, time_ns: u64, text: &[u8]) {
         self.see(time_ns);
-        self.mappings.snapshot(time_ns, text);
+        self.mappings.snapshot(time_ns, text, Some(self.pid));
     }
 
     /// The thread that a sample of this time is of.

@@ -12,6 +12,7 @@ use std::sync::Arc;
 
 use rustix::process::{Resource, getrlimit};
 use slimline_regions::{DIRECTORY_VARIABLE, FUNCTIONS_VARIABLE, STEPS_VARIABLE};
+use slimline_trace::path_text::text_of;
 use slimline_trace::session::{
     Collector, End, FORMAT_VERSION, Machine, ProcessSummary, RANK_VARIABLES, SessionError, SessionInfo, SessionWriter,
     Trigger, WeightUnit, check_output_directory,
@@ -33,7 +34,7 @@ use crate::subject::{Subject, Way};
 use crate::tree::Tree;
 use crate::until::{Until, watch, watch_of};
 use crate::writer_thread::WriterThread;
-use crate::{RecordError, WrittenProfile, machine, regions, trigger};
+use crate::{RecordError, WrittenProfile, limits, machine, regions, trigger};
 
 /// Instructions of a burst where [`RecordOptions::burst_instructions`] is left as it is.
 pub const DEFAULT_BURST_INSTRUCTIONS: u32 = 300;
@@ -164,6 +165,7 @@ pub(crate) fn exit_as(end: End, has_stopped_early: bool) -> ! {
 /// [`RecordError`] where the command was not started. Once it runs, it runs to its end: what fails then is told in
 /// [`SessionInfo::stopped_early`].
 pub fn record(options: &RecordOptions) -> Result<Outcome, RecordError> {
+    limits::check_own()?;
     check_proc()?;
     let subject = Subject::of(options)?;
     check_output_directory(&options.output)?;
@@ -478,7 +480,7 @@ fn session_info(
         command: subject.command.clone(),
         program: subject.program.clone(),
         working_directory: env::current_dir()
-            .map_or_else(|_| String::new(), |path| path.to_string_lossy().into_owned()),
+            .map_or_else(|_| String::new(), |path| text_of(path.as_os_str()).into_owned()),
         environment: environment_that_matters(),
         machine,
         collector: Collector {
@@ -519,7 +521,7 @@ fn environment_that_matters() -> BTreeMap<String, String> {
             let matters = NAMES.contains(&name.as_str())
                 || RANK_VARIABLES.as_flattened().contains(&name.as_str())
                 || PREFIXES.iter().any(|prefix| name.starts_with(prefix));
-            matters.then(|| (name, value.to_string_lossy().into_owned()))
+            matters.then(|| (name, text_of(&value).into_owned()))
         })
         .collect()
 }

@@ -83,6 +83,7 @@ impl Recorder {
         executable: Option<String>,
         allocators: Arc<Allocators>,
     ) -> Self {
+        let pid = (numbers.origin == Origin::Here).then_some(numbers.pid);
         Self {
             file,
             numbers,
@@ -94,7 +95,7 @@ impl Recorder {
             ranges: RangeLives::default(),
             inherited: Vec::new(),
             forked_ns: 0,
-            mappings: MappingHistory::default(),
+            mappings: MappingHistory::new(pid),
             threads: ThreadRoll::default(),
             blocks: Blocks::default(),
             block_rows: HashMap::new(),

@@ -3,12 +3,15 @@
 //! All access goes through atomics, so whatever the target does to its mapping, what is read here is some value, never
 //! undefined behaviour; every value is then checked. Messages are copied out of the ring before anything looks at
 //! them. Where a target cuts the file off, zeros are read ([`cut_files`](crate::cut_files)), and its recording ends.
+//!
+//! The file is mapped in parts, as far as it is looked at: address space may be limited here too.
 #![allow(unsafe_code)] // shared memory is a raw pointer; three functions turn it into atomics
 
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::mem::offset_of;
 use std::path::Path;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use memmap2::{MmapOptions, MmapRaw};
@@ -21,11 +24,19 @@ use crate::cut_files::survive_cut_files;
 
 /// Words of one ring.
 const RING_WORDS: usize = RING_BYTES / 8;
+/// Size of the parts that are mapped behind the slot headers.
+const PART_BYTES: usize = 1 << 20;
+const PARTS: usize = (FILE_BYTES - STACKS_OFFSET).div_ceil(PART_BYTES);
+const _: () = assert!((RINGS_OFFSET - STACKS_OFFSET).is_multiple_of(PART_BYTES));
+const _: () = assert!(PART_BYTES.is_multiple_of(RING_BYTES));
 
 /// A mapped process file.
 #[derive(Debug)]
 pub(crate) struct ProcessFile {
-    mapping: MmapRaw,
+    /// Header and slot headers.
+    head: MmapRaw,
+    /// What is behind them, mapped when it is first looked at.
+    parts: Box<[OnceLock<MmapRaw>]>,
     file: File,
 }
 
@@ -72,7 +83,8 @@ impl ProcessFile {
     /// Maps an open file of full size, whatever is in it.
     pub(crate) fn map(file: File) -> io::Result<Self> {
         survive_cut_files();
-        Ok(Self { mapping: MmapOptions::new().len(FILE_BYTES).map_raw(&file)?, file })
+        let head = MmapOptions::new().len(STACKS_OFFSET).map_raw(&file)?;
+        Ok(Self { head, parts: (0..PARTS).map(|_| OnceLock::new()).collect(), file })
     }
 
     /// Whether the file has become shorter: what is read of it may be zeros that nobody wrote.
@@ -80,26 +92,39 @@ impl ProcessFile {
         self.file.metadata().map_or(true, |found| found.len() < FILE_BYTES as u64)
     }
 
-    /// The word at `offset`, which must be a multiple of 8 inside the file.
+    /// The word at `offset`, which must be a multiple of 8 before the stack area.
     fn word(&self, offset: usize) -> &AtomicU64 {
-        assert!(offset.is_multiple_of(8) && offset + 8 <= self.mapping.len());
+        assert!(offset.is_multiple_of(8) && offset + 8 <= self.head.len());
         // SAFETY: the mapping lives as long as `self`, is page-aligned and readable and writable; the assertion keeps
         // the word inside it and aligned. Atomics may be changed by others at any time.
-        unsafe { AtomicU64::from_ptr(self.mapping.as_mut_ptr().add(offset).cast()) }
+        unsafe { AtomicU64::from_ptr(self.head.as_mut_ptr().add(offset).cast()) }
     }
 
-    /// The `count` words at `offset`, which must be a multiple of 8; all inside the file.
-    fn words(&self, offset: usize, count: usize) -> &[AtomicU64] {
-        assert!(offset.is_multiple_of(8) && count <= self.mapping.len() / 8 - offset / 8);
+    /// The `count` words at `offset`, which must be a multiple of 8; all inside one part. None where it can't be mapped.
+    fn words(&self, offset: usize, count: usize) -> Option<&[AtomicU64]> {
+        let (part, at) = ((offset - STACKS_OFFSET) / PART_BYTES, (offset - STACKS_OFFSET) % PART_BYTES);
+        assert!(at.is_multiple_of(8) && count <= (PART_BYTES - at) / 8);
+        let place = &self.parts[part];
+        if place.get().is_none() {
+            let start = (STACKS_OFFSET + part * PART_BYTES) as u64;
+            let mapped = MmapOptions::new().offset(start).len(PART_BYTES).map_raw(&self.file).ok()?;
+            // Where another thread was first, its mapping is as good.
+            let _ = place.set(mapped);
+        }
         // SAFETY: as in `word`, for `count` words.
-        unsafe { std::slice::from_raw_parts(self.mapping.as_mut_ptr().add(offset).cast(), count) }
+        Some(unsafe { std::slice::from_raw_parts(place.get()?.as_mut_ptr().add(at).cast(), count) })
     }
 
-    /// The half word at `offset`, which must be a multiple of 4 inside the file.
+    /// The value of a word behind the slot headers.
+    fn value(&self, offset: usize) -> Option<u64> {
+        Some(self.words(offset, 1)?[0].load(Ordering::Relaxed))
+    }
+
+    /// The half word at `offset`, which must be a multiple of 4 before the stack area.
     fn half(&self, offset: usize) -> &AtomicU32 {
-        assert!(offset.is_multiple_of(4) && offset + 4 <= self.mapping.len());
+        assert!(offset.is_multiple_of(4) && offset + 4 <= self.head.len());
         // SAFETY: as in `word`. No field is accessed in both sizes.
-        unsafe { AtomicU32::from_ptr(self.mapping.as_mut_ptr().add(offset).cast()) }
+        unsafe { AtomicU32::from_ptr(self.head.as_mut_ptr().add(offset).cast()) }
     }
 
     /// A field of the header, by its offset.
@@ -153,7 +178,8 @@ impl ProcessFile {
     /// Writes a word as the agent does.
     #[cfg(test)]
     pub(crate) fn put_u64(&self, offset: usize, value: u64) {
-        self.word(offset).store(value, Ordering::Release);
+        let word = if offset < STACKS_OFFSET { self.word(offset) } else { &self.words(offset, 1).unwrap()[0] };
+        word.store(value, Ordering::Release);
     }
 
     /// The slot `index` < [`SLOTS`].
@@ -165,18 +191,17 @@ impl ProcessFile {
     /// Word `index` of the stack area, where the agent says that it has been written.
     pub(crate) fn stack_word(&self, index: usize) -> Option<u64> {
         let used = self.header_u64(offset_of!(ProcessHeader, stack_words)).min(STACK_WORDS as u64);
-        ((index as u64) < used).then(|| self.word(STACKS_OFFSET + index * 8).load(Ordering::Relaxed))
+        if (index as u64) < used { self.value(STACKS_OFFSET + index * 8) } else { None }
     }
 
     /// What was counted of allocation call path `number`: blocks, and the most blocks and bytes alive at a time.
     pub(crate) fn path_totals(&self, number: usize) -> Option<(u64, u64, u64)> {
         let at = PATHS_OFFSET + (number < PATHS).then(|| number * size_of::<PathTotals>())?;
-        let field = |offset| self.word(at + offset).load(Ordering::Relaxed);
-        let counted = field(offset_of!(PathTotals, counted));
+        let field = |offset| self.value(at + offset);
+        let counted = field(offset_of!(PathTotals, counted)).filter(|&counted| counted != 0)?;
         // The target can scribble here.
-        let peak = |offset| (field(offset) as i64).max(0) as u64;
-        Some((counted, peak(offset_of!(PathTotals, peak_blocks)), peak(offset_of!(PathTotals, peak_bytes))))
-            .filter(|_| counted != 0)
+        let peak = |offset| Some((field(offset)? as i64).max(0) as u64);
+        Some((counted, peak(offset_of!(PathTotals, peak_blocks))?, peak(offset_of!(PathTotals, peak_bytes))?))
     }
 }
 
@@ -222,7 +247,8 @@ impl Slot<'_> {
     }
 
     /// Copies everything written since the last call into `words` (cleared first), in order, and hands its room back.
-    /// `Err` where the counts make no sense, as after the target wrote over them; reading then goes on from `head`.
+    /// `Err` where the counts make no sense, as after the target wrote over them, or the ring can't be mapped; reading
+    /// then goes on from `head`.
     pub(crate) fn take(&self, words: &mut Vec<u64>) -> Result<(), Garbled> {
         words.clear();
         let tail_word = self.file.word(self.field(offset_of!(SlotHeader, tail)));
@@ -232,17 +258,16 @@ impl Slot<'_> {
         }
         let bytes = head.wrapping_sub(tail);
         let sensible = bytes <= RING_BYTES as u64 && head.is_multiple_of(8) && tail.is_multiple_of(8);
-        if sensible {
-            let ring = RINGS_OFFSET + self.index * RING_BYTES;
+        let ring = self.file.words(RINGS_OFFSET + self.index * RING_BYTES, RING_WORDS).filter(|_| sensible);
+        if let Some(ring) = ring {
             let (start, count) = ((tail / 8) as usize % RING_WORDS, (bytes / 8) as usize);
             let to_end = count.min(RING_WORDS - start);
-            for (first, count) in [(start, to_end), (0, count - to_end)] {
-                let run = self.file.words(ring + first * 8, count);
+            for run in [&ring[start..start + to_end], &ring[..count - to_end]] {
                 words.extend(run.iter().map(|word| word.load(Ordering::Relaxed)));
             }
         }
         tail_word.store(head, Ordering::Release);
-        if sensible { Ok(()) } else { Err(Garbled) }
+        if ring.is_some() { Ok(()) } else { Err(Garbled) }
     }
 
     /// Makes the slot of an ended thread free. Its ring must have been drained after the thread ended.

@@ -1,5 +1,7 @@
 //! What is recorded, and which way suits it: the agent inside, or the clock or hardware from outside.
 
+use crate::mapped_path::executable_of;
+use slimline_trace::path_text::{text_of, text_of_existing};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
@@ -7,7 +9,7 @@ use crate::perf_rings;
 use crate::program::Runs;
 use crate::record::{CollectorChoice, RecordOptions};
 use crate::usable_hardware::UsableHardware;
-use crate::{RecordError, pmu, program};
+use crate::{RecordError, limits, pmu, program};
 
 /// What is recorded, and how.
 #[derive(Clone, Debug)]
@@ -55,7 +57,7 @@ impl Subject {
         if let Some(&first) = options.attach.first() {
             return Self::running(options, first);
         }
-        let text = |text: &OsString| text.to_string_lossy().into_owned();
+        let text = |text: &OsString| text_of(text).into_owned();
         let name = options.command.first().ok_or(RecordError::NoCommand)?;
         let program = program::find(name)?;
         let Runs { file: runs, without_agent } = program::what_runs(&program)?;
@@ -65,7 +67,7 @@ impl Subject {
         let absolute = std::path::absolute(&program).unwrap_or_else(|_| program.clone());
         let (hardware, no_hardware) = hardware(options)?;
         let asked_for = || options.out_of_process.then(|| "asked for (--out-of-process)".to_owned());
-        let without_agent = without_agent.or_else(asked_for);
+        let without_agent = without_agent.or_else(asked_for).or_else(limits::no_room_for_agent);
         let (hardware, no_hardware) = match hardware {
             // From inside the process every heap block is known, from outside its mapping.
             Some(_) if without_agent.is_none() && options.collector == CollectorChoice::Auto => {
@@ -80,7 +82,7 @@ impl Subject {
             None => Way::Agent { program, runs },
         };
         let command = options.command.iter().map(text).collect();
-        Ok(Self { command, program: absolute.to_string_lossy().into_owned(), way, no_hardware })
+        Ok(Self { command, program: text_of_existing(absolute.as_os_str()), way, no_hardware })
     }
 
     fn running(options: &RecordOptions, first: u32) -> Result<Self, RecordError> {
@@ -97,6 +99,6 @@ impl Subject {
         let (hardware, no_hardware) = hardware(options)?;
         let why = hardware.as_ref().map_or(why, UsableHardware::description);
         let way = Way::Rings { program, why, hardware };
-        Ok(Self { command, program: perf_rings::program_of(first), way, no_hardware })
+        Ok(Self { command, program: executable_of(first), way, no_hardware })
     }
 }

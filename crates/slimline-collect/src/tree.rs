@@ -14,6 +14,7 @@ use std::collections::{HashMap, HashSet};
 use std::fs;
 use std::time::Duration;
 
+use slimline_trace::path_text::text_of;
 use slimline_trace::session::{ProcessState, ProcessSummary};
 
 use crate::RecordError;
@@ -176,7 +177,7 @@ impl Tree {
         // What it was told as is over.
         self.told.remove(&pid);
         self.with_agent.remove(&pid);
-        let name = running.name().to_string_lossy().into_owned();
+        let name = text_of(running.name().as_os_str()).into_owned();
         let why = match self.verdicts.on(&running) {
             Verdict::MayHaveAgent => match self.agent.presence_in(pid) {
                 Presence::Loaded { .. }

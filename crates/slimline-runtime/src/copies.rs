@@ -20,7 +20,7 @@ use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use crate::children::Children;
 use crate::entry::{__slimline_gate, cursor_offset, state_offset};
 use crate::gate::Gate;
-use crate::{dynamic_blocks, handlers, kernel, process, thread, words};
+use crate::{dynamic_blocks, handlers, kernel, lock_calls, process, thread, words};
 
 /// What others are to know of a copy. Of this version they know its parts.
 #[repr(C)]
@@ -39,6 +39,8 @@ pub(crate) struct RuntimeCopy {
     pub(crate) mapped: extern "C" fn(usize, usize),
     pub(crate) has_shared: extern "C" fn(usize, usize) -> bool,
     pub(crate) children: Children,
+    pub(crate) lock_all: extern "C" fn(c_int) -> c_int,
+    pub(crate) unlock_all: extern "C" fn() -> c_int,
     add: extern "C" fn(&'static RuntimeCopy),
     /// The process's one, once it is known; itself, where it is that.
     first: AtomicPtr<RuntimeCopy>,
@@ -62,6 +64,8 @@ static COPY: RuntimeCopy = RuntimeCopy {
     mapped: process::mapped,
     has_shared: process::has_shared,
     children: Children::OURS,
+    lock_all: lock_calls::lock_all,
+    unlock_all: lock_calls::unlock_all,
     add,
     first: AtomicPtr::new(ptr::null_mut()),
     next: AtomicPtr::new(ptr::null_mut()),

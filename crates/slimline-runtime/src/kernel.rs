@@ -6,12 +6,14 @@ use core::arch::asm;
 use core::ffi::CStr;
 use core::sync::atomic::AtomicU32;
 
+use crate::own_memory;
+
 /// One system call. Returns what the kernel does: a value, or minus an `errno`.
 ///
 /// # Safety
 /// As the call itself: pointers must be valid for what the kernel does with them.
 #[inline]
-unsafe fn call(number: i64, arguments: [usize; 6]) -> isize {
+pub(crate) unsafe fn call(number: i64, arguments: [usize; 6]) -> isize {
     let result: isize;
     let [a, b, c, d, e, f] = arguments;
     // SAFETY: the kernel changes rax, rcx and r11 only, and memory as the caller promised.
@@ -30,38 +32,68 @@ fn check(result: isize) -> Option<usize> {
 
 /// Private memory, zero, that takes no room until it is touched; its address, or none where the kernel refuses.
 pub(crate) fn map(bytes: usize) -> Option<usize> {
-    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
-    let protection = libc::PROT_READ | libc::PROT_WRITE;
-    // SAFETY: a new mapping at a place that the kernel chooses touches nothing that exists.
-    check(unsafe { call(libc::SYS_mmap, [0, bytes, protection as usize, flags as usize, usize::MAX, 0]) })
+    let grown = if own_memory::is_apart() { own_memory::grow(bytes) } else { None };
+    let start = grown.or_else(|| {
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+        let protection = libc::PROT_READ | libc::PROT_WRITE;
+        let arguments = [0, bytes, protection as usize, flags as usize, usize::MAX, 0];
+        // SAFETY: a new mapping at a place that the kernel chooses touches nothing that exists.
+        check(unsafe { call(libc::SYS_mmap, arguments) })
+    })?;
+    own_memory::note(start, bytes);
+    Some(start)
 }
 
-/// Maps `bytes` of a file, shared, at a multiple of `alignment`, a power of two.
-pub(crate) fn map_file(file: i32, bytes: usize, alignment: usize) -> Option<usize> {
-    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
-    let reserved_bytes = bytes + alignment;
-    // SAFETY: as in `map`.
-    let reserved = check(unsafe {
-        call(libc::SYS_mmap, [0, reserved_bytes, libc::PROT_NONE as usize, flags as usize, usize::MAX, 0])
-    })?;
-    let start = (reserved + alignment - 1) & !(alignment - 1);
+/// Has `bytes` of memory from [`map`] be those of a file, from its start on, shared and left out of core dumps.
+///
+/// # Safety
+/// Nothing may use the memory yet.
+pub(crate) unsafe fn replace_by_file(start: usize, bytes: usize, file: i32) -> bool {
     let protection = libc::PROT_READ | libc::PROT_WRITE;
     let flags = libc::MAP_SHARED | libc::MAP_FIXED;
-    // SAFETY: it replaces a part of what was just reserved.
-    let mapped =
-        check(unsafe { call(libc::SYS_mmap, [start, bytes, protection as usize, flags as usize, file as usize, 0]) });
-    let end = start + bytes;
-    // SAFETY: what is left of the reservation, or all of it, is nobody else's; the advice changes no content.
+    // SAFETY: promised by the caller; the advice changes no content.
     unsafe {
-        if mapped.is_none() {
-            unmap(reserved, reserved_bytes);
+        let arguments = [start, bytes, protection as usize, flags as usize, file as usize, 0];
+        let is_mapped = check(call(libc::SYS_mmap, arguments)).is_some();
+        call(libc::SYS_madvise, [start, bytes, libc::MADV_DONTDUMP as usize, 0, 0, 0]);
+        is_mapped
+    }
+}
+
+/// Maps more of the file of which a part is mapped at `from`: `bytes` of it from `distance` behind that part on, at an
+/// address that has `remainder` over a multiple of `alignment`. What the kernel locks of it is what it locks of that part.
+///
+/// # Safety
+/// `from` must be the start of a page of a shared mapping of ours.
+pub(crate) unsafe fn map_behind(
+    from: usize,
+    distance: usize,
+    bytes: usize,
+    [alignment, remainder]: [usize; 2],
+) -> Option<usize> {
+    let whole = distance + bytes;
+    let reserved = whole + alignment;
+    // Nothing is moved where there are no old bytes to move: the file is mapped once more, first anywhere, then at the right
+    // place in that.
+    let again = |flags: i32, bytes, at| {
+        // SAFETY: `from` stays as it is; a fixed place is within what was just reserved.
+        check(unsafe { call(libc::SYS_mremap, [from, 0, bytes, (libc::MREMAP_MAYMOVE | flags) as usize, at, 0]) })
+    };
+    let start = again(0, reserved, 0)?;
+    let at = start + (remainder.wrapping_sub(start + distance)) % alignment;
+    let is_there = again(libc::MREMAP_FIXED, whole, at).is_some();
+    let (wanted, end) = (at + distance, start + reserved);
+    // SAFETY: what is left of the reservation, or all of it, is nobody else's.
+    unsafe {
+        if !is_there {
+            unmap(start, reserved);
             return None;
         }
-        unmap(reserved, start - reserved);
-        unmap(end, reserved + reserved_bytes - end);
-        call(libc::SYS_madvise, [start, bytes, libc::MADV_DONTDUMP as usize, 0, 0, 0]);
+        unmap(start, wanted - start);
+        unmap(wanted + bytes, end - wanted - bytes);
     }
-    Some(start)
+    own_memory::note(wanted, bytes);
+    Some(wanted)
 }
 
 /// Puts a part of a file, shared, in the place of a page; or private memory, zero, where there is no file. Whether it is
@@ -107,6 +139,7 @@ pub(crate) unsafe fn protect(address: usize, is_writable: bool) -> bool {
 /// # Safety
 /// The range must be the runtime's own, and nothing may use it any more.
 pub(crate) unsafe fn unmap(start: usize, bytes: usize) {
+    own_memory::forget(start);
     // SAFETY: promised by the caller.
     unsafe { call(libc::SYS_munmap, [start, bytes, 0, 0, 0, 0]) };
 }

@@ -42,10 +42,18 @@ mod handlers;
 mod hooks;
 mod kernel;
 #[cfg(feature = "archive")]
+mod lock_calls;
+// Two sources that the agent has too: the rules are the same wherever our memory lies in a program's.
+#[cfg(feature = "archive")]
+#[path = "../../slimline-agent/src/locks.rs"]
+mod locks;
+#[cfg(feature = "archive")]
 mod mappings;
 #[cfg(feature = "archive")]
 mod marks;
 mod objects;
+#[path = "../../slimline-agent/src/own_memory.rs"]
+mod own_memory;
 #[cfg(all(feature = "archive", not(test)))]
 mod panic;
 #[cfg(feature = "archive")]

@@ -5,12 +5,12 @@ use core::arch::x86_64::{_mm_lfence, _rdtsc};
 use core::ffi::CStr;
 use core::mem::offset_of;
 use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
-use core::sync::atomic::{AtomicU8, AtomicU32, AtomicU64};
+use core::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, AtomicUsize};
 
 use slimline_trace::stream::ring::{
     BLOCKS, BLOCKS_OFFSET, CHUNK_BYTES, CLOSED_BY_PROGRAM, FILE_BYTES, FILE_EXTENSION, GATE_BYTES, GATE_OFFSET,
-    HEAD_BYTES, MAGIC, MOST_FULL, OBJECTS_BYTES, OBJECTS_OFFSET, OVERFLOW_BYTES, ObjectHead, RingHeader, RingState,
-    SEVERAL_OFFSET, SHARED, SHARED_OFFSET, SLOT_BYTES, SLOTS, SLOTS_OFFSET, SharedMapping, Slot, SlotState,
+    HEAD_BYTES, MAGIC, MOST_FULL, OBJECTS_BYTES, OBJECTS_OFFSET, OVERFLOW_BYTES, ObjectHead, ROOM_BIT, RingHeader,
+    RingState, SEVERAL_OFFSET, SHARED, SHARED_OFFSET, SLOT_BYTES, SLOTS, SLOTS_OFFSET, SharedMapping, Slot, SlotState,
     ThreadBlock, UNKNOWN_BYTES, VERSION, chunk_offset,
 };
 
@@ -22,7 +22,13 @@ use crate::shared::Shared;
 /// How long a thread waits for the reader before it looks whether there still is one.
 const PATIENCE_MS: u32 = 20;
 
-/// A mapped ring. It stays mapped as long as the process, but for a forked child's parent's.
+/// A mapped ring. It stays mapped as long as the process, but for a forked child's parent's. Chunks are mapped when they are
+/// first taken: few programs take many.
+///
+/// ```text
+///   start - TABLE_BYTES                 start
+///   │ where the chunks are, 0: nowhere  │ the file, up to its first chunk │
+/// ```
 #[derive(Clone, Copy)]
 pub(crate) struct Ring {
     start: usize,
@@ -34,6 +40,11 @@ pub(crate) struct Fork {
     pub(crate) stamp: u64,
     pub(crate) process: u32,
 }
+/// Size of the table of chunks, which is private: a forked child's parent goes on mapping chunks.
+const TABLE_BYTES: usize = SLOTS * size_of::<AtomicUsize>();
+const MAPPED_HEAD_BYTES: usize = HEAD_BYTES.next_multiple_of(4096);
+const MAPPED_CHUNK_BYTES: usize = CHUNK_BYTES + OVERFLOW_BYTES;
+const _: () = assert!(TABLE_BYTES.is_multiple_of(4096) && MAPPED_CHUNK_BYTES.is_multiple_of(4096));
 
 /// A slot that a thread has taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,14 +80,17 @@ impl Ring {
             return None;
         }
         let is_whole = kernel::truncate(file, FILE_BYTES) && kernel::allocate(file, 0, HEAD_BYTES);
-        let start = if is_whole { kernel::map_file(file, FILE_BYTES, SLOT_BYTES) } else { None };
-        let start = start.filter(|start| {
-            Self { start: *start }.gate_byte().store(reasons, Relaxed);
-            // SAFETY: a gate is a page of its own, and its byte was just written.
-            let is_there = unsafe { kernel::replace_page(gate.address(), GATE_BYTES, Some((file, GATE_OFFSET))) };
+        let table = if is_whole { kernel::map(TABLE_BYTES + MAPPED_HEAD_BYTES) } else { None };
+        let start = table.map(|table| table + TABLE_BYTES).filter(|&start| {
+            // SAFETY: just mapped.
+            let is_there = unsafe { kernel::replace_by_file(start, MAPPED_HEAD_BYTES, file) } && {
+                Self { start }.gate_byte().store(reasons, Relaxed);
+                // SAFETY: a gate is a page of its own, and its byte was just written.
+                unsafe { kernel::replace_page(gate.address(), GATE_BYTES, Some((file, GATE_OFFSET))) }
+            };
             if !is_there {
                 // SAFETY: nobody has it yet.
-                unsafe { kernel::unmap(*start, FILE_BYTES) };
+                unsafe { kernel::unmap(start - TABLE_BYTES, TABLE_BYTES + MAPPED_HEAD_BYTES) };
             }
             is_there
         });
@@ -186,7 +200,10 @@ impl Ring {
             state.load(Relaxed) == free && state.compare_exchange(free, owned, Acquire, Relaxed).is_ok()
         })?;
         let slot = self.slot(number);
-        let chunk = self.start + chunk_offset(number);
+        let Some(chunk) = self.map_chunk(number) else {
+            slot.state.store(free, Release);
+            return None;
+        };
         if slot.is_backed.load(Relaxed) == 0 {
             if !back(chunk, chunk_offset(number), path) {
                 slot.state.store(free, Release);
@@ -202,6 +219,33 @@ impl Ring {
         slot.ended.store(0, Relaxed);
         slot.began.store(stamp(), Release);
         Some(Taken { slot: number as u32, chunk })
+    }
+
+    /// Where the process has a chunk; 0: nowhere yet.
+    fn chunk_place<'a>(self, number: usize) -> &'a AtomicUsize {
+        let at = self.start - TABLE_BYTES + (number % SLOTS) * size_of::<AtomicUsize>();
+        // SAFETY: `create` maps the table before the file.
+        unsafe { &*(at as *const AtomicUsize) }
+    }
+
+    /// Address of a slot's chunk, which the calling thread has taken; none where it can't be mapped.
+    fn map_chunk(self, number: usize) -> Option<usize> {
+        let place = self.chunk_place(number);
+        let mapped = place.load(Relaxed);
+        if mapped != 0 {
+            return Some(mapped);
+        }
+        // As near as possible: what lies between is mapped for a moment.
+        let nearest = (0..number).rev().find_map(|below| {
+            let chunk = self.chunk_place(below).load(Acquire);
+            (chunk != 0).then_some((chunk, chunk_offset(below)))
+        });
+        let (from, offset) = nearest.unwrap_or((self.start, 0));
+        let distance = chunk_offset(number) - offset;
+        // SAFETY: the ring's head and its chunks are shared mappings of the file.
+        let chunk = unsafe { kernel::map_behind(from, distance, MAPPED_CHUNK_BYTES, [SLOT_BYTES, ROOM_BIT]) }?;
+        place.store(chunk, Release);
+        Some(chunk)
     }
 
     /// Hands a slot to the reader. The number of bytes is none where nobody knows it.
@@ -330,10 +374,19 @@ impl Ring {
     /// # Safety
     /// No thread may use it any more, but by such cursors.
     pub(crate) unsafe fn leave(self, is_written: bool) {
-        // SAFETY: promised by the caller.
-        unsafe {
-            if is_written { kernel::bury(self.start, FILE_BYTES) } else { kernel::unmap(self.start, FILE_BYTES) }
-        };
+        let chunks = (0..SLOTS).map(|number| self.chunk_place(number).load(Relaxed)).filter(|&chunk| chunk != 0);
+        for chunk in chunks {
+            // SAFETY: promised by the caller.
+            unsafe {
+                if is_written {
+                    kernel::bury(chunk, MAPPED_CHUNK_BYTES);
+                } else {
+                    kernel::unmap(chunk, MAPPED_CHUNK_BYTES);
+                }
+            }
+        }
+        // SAFETY: promised by the caller; cursors lead to chunks only.
+        unsafe { kernel::unmap(self.start - TABLE_BYTES, TABLE_BYTES + MAPPED_HEAD_BYTES) };
     }
 }
 
@@ -416,7 +469,8 @@ mod tests {
         assert_eq!([name(&first), name(&second)], [std::format!("{pid}-0.trace"), std::format!("{pid}-1.trace")]);
         for ring in rings {
             assert_eq!(ring.header().magic.load(Relaxed), MAGIC);
-            assert_eq!(ring.start % SLOT_BYTES, 0);
+            let chunk = ring.take(1, 2, 0, None).unwrap().chunk;
+            assert_eq!(chunk % SLOT_BYTES, ROOM_BIT);
             // SAFETY: not used again.
             unsafe { ring.leave(false) };
         }

@@ -5,7 +5,7 @@ use core::cell::UnsafeCell;
 
 use slimline_trace::stream::ring::{CHUNK_BYTES, OVERFLOW_BYTES, ROOM_BIT, SLOT_BYTES};
 
-use crate::kernel;
+use crate::{kernel, own_memory};
 
 /// Holds a chunk, wherever it begins: less than two halves until one has the bit.
 const BYTES: usize = SLOT_BYTES + CHUNK_BYTES + OVERFLOW_BYTES;
@@ -32,6 +32,7 @@ pub(crate) fn private() -> Option<usize> {
         kernel::unmap(mapped, chunk - mapped);
         kernel::unmap(chunk + CHUNK_BYTES + OVERFLOW_BYTES, mapped + BYTES - (chunk + CHUNK_BYTES + OVERFLOW_BYTES));
     }
+    own_memory::note(chunk, CHUNK_BYTES + OVERFLOW_BYTES);
     Some(chunk)
 }
 

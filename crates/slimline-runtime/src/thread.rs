@@ -5,33 +5,30 @@
 //! stream of its own while it runs, and the interrupted code finds its cursor where it left it.
 #![allow(unsafe_code)] // the thread's own memory
 
+mod forked;
+
 use core::cell::Cell;
-use core::ffi::{c_int, c_void};
-use core::ptr::null_mut;
+use core::ffi::c_void;
 use core::sync::atomic::AtomicI32;
 use core::sync::atomic::Ordering::Relaxed;
 
-use slimline_trace::stream::record::FORKS;
 use slimline_trace::stream::ring::{
-    CHUNK_BYTES, CLOSED_WITHOUT_READER, NOTED_AFTER_RECORD, NOTED_ALWAYS, NOTED_BEFORE_RECORD, ROOM_BIT,
+    CHUNK_BYTES, CLOSED_WITHOUT_READER, NOTED_AFTER_RECORD, NOTED_BEFORE_RECORD, ROOM_BIT,
 };
 
 use crate::entry::{__slimline_gate, cursor, cursor_offset, set_cursor, set_thread_state, state_offset, thread_state};
 use crate::kernel::Signals;
-use crate::ring::{self, Fork, Ring};
+use crate::ring::{Fork, Ring};
 use crate::stream::Stream;
 use crate::{kernel, process, scratch};
+use forked::{LENT_BYTES, MOST_LENT};
+pub(crate) use forked::{forget_fork, fork, lend, note_fork, take_back};
 
 /// Streams of a thread: its own, and those of handlers that interrupt each other. Deeper ones go untraced.
 const STREAMS: usize = 4;
 /// Bytes that are written where nobody reads before the gate is asked again: few, as they are lost if it is open by then, and many beside the
 /// two system calls that asking takes.
 const PAUSED_BYTES: usize = 1 << 15;
-
-/// Children that have a thread's memory at one time.
-const MOST_LENT: usize = 4;
-/// As [`PAUSED_BYTES`], while there are such children: few, as nothing else says that they have ended.
-const LENT_BYTES: usize = 1 << 12;
 
 /// Calls of allocators within each other that are noted: a program's own calls another one, and that `malloc`.
 pub(crate) const NOTES: usize = 4;
@@ -175,60 +172,6 @@ pub(crate) unsafe extern "C" fn note(words: *const u64, count: usize, recorded: 
     if recorded == NOTED_BEFORE_RECORD {
         state.record_elsewhere();
     }
-}
-
-/// The calling thread is about to fork: notes that, and hands all that it wrote up to then to the reader, who is to have it before
-/// anything of the child.
-pub(crate) fn note_fork() {
-    let Some(state) = state() else { return };
-    let fork = Fork { stamp: ring::stamp(), process: kernel::process_id() };
-    let words = [FORKS.word(), fork.stamp, fork.process.into()];
-    // SAFETY: a whole record; `fork` is called by code that has its cursor in its place.
-    unsafe { note(words.as_ptr(), words.len(), NOTED_ALWAYS) };
-    let _signals = Signals::block();
-    state.fork.set(fork);
-    if let Some(ring) = process::ring() {
-        state.publish(ring);
-    }
-}
-
-/// The fork that made the process, if the calling thread was the one that forked and that is known.
-pub(crate) fn fork() -> Option<Fork> {
-    known_state().map(|state| state.fork.get()).filter(|fork| fork.stamp != 0)
-}
-
-/// In a forked child: nobody noted that fork.
-pub(crate) fn forget_fork() {
-    if let Some(state) = known_state() {
-        state.fork.set(Fork::default());
-    }
-}
-
-/// The calling thread makes a child process that has all of its memory, the cursor included: what both write goes where nobody reads until
-/// the word that this returns is 0. Null where nothing of the thread is recorded, or there are too many: then for good.
-pub(crate) extern "C" fn lend() -> *mut c_int {
-    let _signals = Signals::block();
-    let Some(ring) = process::ring().filter(|_| process::is_ours()) else { return null_mut() };
-    ring.header().memory_children.fetch_add(1, Relaxed);
-    let Some(state) = state() else { return null_mut() };
-    state.publish(ring);
-    set_cursor(0);
-    match state.lent.iter().find(|word| word.load(Relaxed) == 0) {
-        Some(word) => {
-            word.store(1, Relaxed);
-            word.as_ptr()
-        }
-        None => {
-            state.is_lent_for_good.set(true);
-            null_mut()
-        }
-    }
-}
-
-/// There is no such child.
-pub(crate) extern "C" fn take_back(word: *mut c_int) {
-    // SAFETY: one that `lend` returned.
-    unsafe { AtomicI32::from_ptr(word) }.store(0, Relaxed);
 }
 
 /// The program wants nothing recorded, or that it is again; called by instrumented code, so that the calling thread's cursor
@@ -417,11 +360,6 @@ impl ThreadState {
         stream.place_of_note(cursor())
     }
 
-    /// Whether a child has all of the thread's memory.
-    fn is_lent(&self) -> bool {
-        self.is_lent_for_good.get() || self.lent.iter().any(|word| word.load(Relaxed) != 0)
-    }
-
     /// Takes a chunk for notes, or for all that the thread writes if the gate is open; whether there is one. If not, the note's bytes are lost.
     fn make_place_of_note(&self, bytes: usize) -> bool {
         let signals = Signals::block();
@@ -456,16 +394,6 @@ impl ThreadState {
             set_cursor(at);
         }
         true
-    }
-
-    /// Hands on what the current stream has; the next record goes into another chunk.
-    fn publish(&self, ring: Ring) {
-        let Some(stream) = self.streams.get(self.current.get()).filter(|stream| stream.has_chunk()) else { return };
-        let is_aside = stream.is_aside();
-        stream.give_up(ring, cursor());
-        if !is_aside {
-            set_cursor(0);
-        }
     }
 
     /// Counts what is noted nowhere by chunks, as that is counted which goes where nobody reads: the first byte of each.

@@ -2,6 +2,8 @@
 
 use std::fmt::{self, Display, Write};
 
+use crate::path_text::{bytes_of, is_escaped};
+
 /// Whether a terminal acts on `c` instead of showing it: control characters, and those that change the direction or break
 /// the line of what follows.
 fn is_acted_on(c: char) -> bool {
@@ -43,26 +45,31 @@ pub fn command_line(command: &[String]) -> String {
     words.join(" ")
 }
 
-/// One word of such a command.
+/// One word of such a command, which is text as paths have it ([`path_text`](crate::path_text)).
 pub fn shell_word(word: &str) -> String {
     let safe = |c: char| c.is_alphanumeric() || "-_./=:,+@%^".contains(c);
     if !word.is_empty() && !word.starts_with('=') && word.chars().all(safe) {
         return word.to_owned();
     }
-    if !word.chars().any(is_acted_on) {
+    let is_text = !is_escaped(word);
+    if is_text && !word.chars().any(is_acted_on) {
         return format!("'{}'", word.replace('\'', r"'\''"));
     }
     let mut quoted = String::from("$'");
-    for c in word.chars() {
-        match c {
-            '\\' | '\'' => quoted.extend(['\\', c]),
-            c if is_acted_on(c) => {
-                for byte in c.encode_utf8(&mut [0; 4]).bytes() {
-                    let _ = write!(quoted, "\\{byte:03o}");
-                }
-            }
-            c => quoted.push(c),
+    let octal = |quoted: &mut String, bytes: &[u8]| {
+        for byte in bytes {
+            let _ = write!(quoted, "\\{byte:03o}");
         }
+    };
+    for chunk in bytes_of(word).utf8_chunks() {
+        for c in chunk.valid().chars() {
+            match c {
+                '\\' | '\'' => quoted.extend(['\\', c]),
+                c if is_acted_on(c) => octal(&mut quoted, c.encode_utf8(&mut [0; 4]).as_bytes()),
+                c => quoted.push(c),
+            }
+        }
+        octal(&mut quoted, chunk.invalid());
     }
     quoted.push('\'');
     quoted
@@ -108,6 +115,14 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::path_text::text_of_bytes;
+
+    #[test]
+    fn a_path_of_any_bytes_is_a_word() {
+        assert_eq!(shell_word(r"caf\xE9/it's"), r"$'caf\351/it\'s'");
+        assert_eq!(shell_word(r"a\x5CxE9"), r"$'a\\xE9'");
+        assert_eq!(shell_word(r"a\b"), r"'a\b'");
+    }
 
     #[test]
     fn hostile_names_are_harmless() {
@@ -145,13 +160,13 @@ mod tests {
         assert_eq!(serde_json::from_str::<serde_json::Value>(&escaped).unwrap(), value);
     }
 
-    /// The words that bash makes of a line.
+    /// The words that bash makes of a line, as text.
     fn words_of(line: &str) -> Vec<String> {
         let script = format!("printf '%s\\0' {line}");
         let output = Command::new("bash").args(["--norc", "--noprofile", "-c", &script]).output().unwrap();
         assert!(output.status.success() && output.stderr.is_empty(), "{line:?}: {output:?}");
-        let words = String::from_utf8(output.stdout).unwrap();
-        words.strip_suffix('\0').unwrap().split('\0').map(str::to_owned).collect()
+        let words = output.stdout.strip_suffix(b"\0").unwrap().split(|&byte| byte == 0);
+        words.map(|word| text_of_bytes(word).into_owned()).collect()
     }
 
     #[test]
@@ -173,8 +188,8 @@ mod tests {
             words in proptest::collection::vec(proptest::collection::vec(1_u8.., 0..24), 1..8),
             shelly in r"[\\'\n\x1b$`!*~{}0-9 ]{0,12}",
         ) {
-            let lossy = words.iter().map(|bytes| String::from_utf8_lossy(bytes).into_owned());
-            let words: Vec<String> = lossy.chain([shelly]).collect();
+            let texts = words.iter().map(|bytes| text_of_bytes(bytes).into_owned());
+            let words: Vec<String> = texts.chain([text_of_bytes(shelly.as_bytes()).into_owned()]).collect();
             prop_assert_eq!(words_of(&command_line(&words)), words);
         }
     }

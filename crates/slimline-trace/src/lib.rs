@@ -14,6 +14,7 @@
 //! - [`cpp_names`]: names of C++ as they are written;
 //! - [`escape`]: foreign names as a terminal or a shell can take them;
 //! - [`fortran_names`]: names as Fortran's compilers link them, as they are written;
+//! - [`path_text`]: paths as text, whatever bytes they are;
 //! - [`regular_file`]: how files are opened that other files name;
 //! - [`toolchain_source`]: which source files are a toolchain's;
 //! - [`tables`]: what was recorded of a process, as columns in memory and Parquet on disk;
@@ -29,6 +30,8 @@ pub mod cpp_names;
 pub mod escape;
 #[cfg(feature = "session")]
 pub mod fortran_names;
+#[cfg(feature = "session")]
+pub mod path_text;
 #[cfg(feature = "session")]
 mod place;
 #[cfg(feature = "session")]

@@ -84,6 +84,15 @@ pub const FILE_BYTES: usize = RINGS_OFFSET + SLOTS * RING_BYTES;
 /// The same in MiB, rounded up: for users.
 pub const FILE_MIB: usize = FILE_BYTES.div_ceil(1 << 20);
 
+/// Address space that the agent takes at most in a process of one thread with a small heap.
+pub const AGENT_BYTES: u64 = 12 << 20;
+/// Where address space is limited (`RLIMIT_AS`, `RLIMIT_DATA`), the agent takes at most one part in so many of it.
+pub const AGENT_SHARE: u64 = 16;
+/// Limits on address space below this leave no room for the agent.
+pub const LEAST_ADDRESS_SPACE: u64 = AGENT_BYTES * AGENT_SHARE;
+/// Limits on open files below this leave no room for the agent's three descriptors.
+pub const LEAST_DESCRIPTORS: u64 = 32;
+
 /// A thread adds what it counted to [`ProcessHeader::allocations`] and the like after this many allocations, and when it
 /// ends. The counts of a thread that has not ended lag behind by up to as many.
 pub const COUNTS_EVERY: u32 = 4096;
@@ -337,6 +346,9 @@ pub struct ProcessHeader {
     pub reserved: AtomicU32,
     /// [`Self::pid_namespace`] of that parent.
     pub forked_from_namespace: AtomicU64,
+    /// Threads that have no samples because the limit on pending signals (`RLIMIT_SIGPENDING`) left no timer for them and
+    /// the kernel granted no perf event instead.
+    pub threads_without_timer: AtomicU64,
     /// Why the agent gave up, NUL-terminated UTF-8.
     pub failure: [u8; 256],
 }

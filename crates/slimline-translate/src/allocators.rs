@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::fs::{self, File};
 use std::io;
 use std::mem::offset_of;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 
 use object::read::ReadCache;
@@ -90,12 +91,16 @@ impl Allocators {
     }
 
     /// Where a file has them, by bytes of it; none of what is no ELF file, or has no symbols.
-    pub fn of_file(&self, path: &str) -> HashMap<u64, &'static Allocator> {
+    pub fn of_file(&self, path: &Path) -> HashMap<u64, &'static Allocator> {
         let Ok(file) = File::open(path) else { return HashMap::new() };
         let cache = ReadCache::new(file);
         let Ok(file) = object::File::parse(&cache) else { return HashMap::new() };
-        let wanted: HashMap<&str, &'static Allocator> =
-            self.0.iter().filter(|of| path.ends_with(&of.module)).map(|of| (of.name.as_str(), of)).collect();
+        let wanted: HashMap<&str, &'static Allocator> = self
+            .0
+            .iter()
+            .filter(|of| path.as_os_str().as_bytes().ends_with(of.module.as_bytes()))
+            .map(|of| (of.name.as_str(), of))
+            .collect();
         let offset_of = |address: u64| {
             file.segments().find_map(|segment| {
                 let (offset, bytes) = segment.file_range();
@@ -157,8 +162,8 @@ mod tests {
         let maps = fs::read_to_string("/proc/self/maps").unwrap();
         let library =
             maps.lines().find_map(|line| line.find('/').map(|at| &line[at..]).filter(|it| it.contains("libc.so")));
-        let found = allocators.of_file(library.unwrap());
+        let found = allocators.of_file(Path::new(library.unwrap()));
         assert_eq!(found.values().map(|of| of.name.as_str()).collect::<Vec<_>>(), ["malloc"]);
-        assert!(allocators.of_file("/proc/self/maps").is_empty());
+        assert!(allocators.of_file(Path::new("/proc/self/maps")).is_empty());
     }
 }

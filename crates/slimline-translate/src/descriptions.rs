@@ -2,8 +2,10 @@
 
 use std::collections::HashMap;
 use std::env;
+use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io;
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
 use std::process;
 
@@ -25,7 +27,7 @@ struct Mapped {
     end: u64,
     /// Which byte of the file is there.
     offset: u64,
-    path: String,
+    path: OsString,
     /// Its number, once it is described.
     file: Option<u32>,
 }
@@ -46,7 +48,7 @@ pub(crate) struct Descriptions {
     /// Those of the process when an address in none was asked for last.
     mapped: Vec<Mapped>,
     /// Files that are described, by path.
-    files: HashMap<String, u32>,
+    files: HashMap<OsString, u32>,
     /// Functions that are, by name.
     functions: HashMap<&'static str, u32>,
     /// What is not written yet.
@@ -54,7 +56,7 @@ pub(crate) struct Descriptions {
     guest_base: u64,
     allocators: Allocators,
     /// Allocators of files, by path and by bytes of the file. Files are looked through once.
-    found: HashMap<String, HashMap<u64, &'static Allocator>>,
+    found: HashMap<OsString, HashMap<u64, &'static Allocator>>,
     /// By where a call returns to in QEMU's process, the allocator and what it does.
     call_sites: HashMap<(u64, &'static str, SiteKind), Header>,
 }
@@ -124,7 +126,7 @@ impl Descriptions {
         let function = match self.functions.get(key.1) {
             Some(known) => *known,
             None => {
-                self.text(TAG_FUNCTION, key.1);
+                self.text(TAG_FUNCTION, key.1.as_bytes());
                 self.functions.insert(key.1, next);
                 next
             }
@@ -170,7 +172,7 @@ impl Descriptions {
         if let Some(of_file) = found.get(path) {
             return of_file.get(&at).copied();
         }
-        let of_file = allocators.of_file(path);
+        let of_file = allocators.of_file(Path::new(path));
         if !of_file.is_empty() {
             count(Counter::AllocatorFiles);
         }
@@ -206,7 +208,7 @@ impl Descriptions {
         let file = match self.files.get(&path) {
             Some(known) => *known,
             None => {
-                self.text(TAG_FILE, &path);
+                self.text(TAG_FILE, path.as_bytes());
                 self.files.insert(path, next);
                 object_loaded(place as usize);
                 next
@@ -217,10 +219,10 @@ impl Descriptions {
     }
 
     /// Describes what is told by a text.
-    fn text(&mut self, tag: u32, text: &str) {
+    fn text(&mut self, tag: u32, text: &[u8]) {
         self.unwritten.extend(tag.to_ne_bytes());
         self.unwritten.extend((text.len() as u32).to_ne_bytes());
-        self.unwritten.extend(text.bytes());
+        self.unwritten.extend(text);
         self.unwritten.resize(self.unwritten.len().next_multiple_of(8), 0);
     }
 }
@@ -249,14 +251,51 @@ fn hash(mut number: u64) -> u64 {
 
 /// All files that are mapped into QEMU's process.
 fn mappings() -> io::Result<Vec<Mapped>> {
-    let text = fs::read_to_string("/proc/self/maps")?;
-    let mapping = |line: &str| {
-        let (range, rest) = line.split_once(' ')?;
+    let text = fs::read("/proc/self/maps")?;
+    let mapping = |line: &[u8]| {
+        // Paths are any bytes.
+        let path = line.iter().position(|&byte| byte == b'/')?;
+        let (line, path) = line.split_at(path);
+        let (range, rest) = str::from_utf8(line).ok()?.split_once(' ')?;
         let (start, end) = range.split_once('-')?;
         let number = |text: &str| u64::from_str_radix(text, 16).ok();
         let offset = number(rest.split_whitespace().nth(1)?)?;
-        let path = rest.find('/').map(|at| rest[at..].to_owned())?;
+        let path = with_line_breaks(path);
         Some(Mapped { start: number(start)?, end: number(end)?, offset, path, file: None })
     };
-    Ok(text.lines().filter_map(mapping).collect())
+    Ok(text.split(|&byte| byte == b'\n').filter_map(mapping).collect())
+}
+
+/// A path as the file has it, of one in which the kernel wrote line breaks as `\012`. A file may also be called so.
+fn with_line_breaks(path: &[u8]) -> OsString {
+    const LINE_BREAK: &[u8] = br"\012";
+    let told = OsStr::from_bytes(path);
+    if !path.windows(LINE_BREAK.len()).any(|window| window == LINE_BREAK) || Path::new(told).exists() {
+        return told.to_owned();
+    }
+    let mut made = Vec::with_capacity(path.len());
+    let mut rest = path;
+    while let [first, behind @ ..] = rest {
+        let is_one = rest.starts_with(LINE_BREAK);
+        made.push(if is_one { b'\n' } else { *first });
+        rest = if is_one { &rest[LINE_BREAK.len()..] } else { behind };
+    }
+    OsString::from_vec(made)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn line_breaks_of_paths_are_those_of_the_file() {
+        let directory = env::temp_dir().join(format!("slimline-line-breaks-{}", process::id()));
+        fs::create_dir(&directory).unwrap();
+        let told = |name: &[u8]| [directory.as_os_str().as_bytes(), b"/", name].concat();
+        assert_eq!(with_line_breaks(&told(br"a\012b")).as_bytes(), told(b"a\nb"));
+        fs::write(Path::new(OsStr::from_bytes(&told(br"a\012b"))), "").unwrap();
+        assert_eq!(with_line_breaks(&told(br"a\012b")).as_bytes(), told(br"a\012b"));
+        assert_eq!(with_line_breaks(&told(b"caf\xe9")).as_bytes(), told(b"caf\xe9"));
+        fs::remove_dir_all(&directory).unwrap();
+    }
 }

@@ -19,7 +19,9 @@ pub(crate) use self::accesses::{
 };
 pub(crate) use self::collector::{CollectorOptions, TraceCollector};
 pub(crate) use self::comparison::{Check, CheckFormat, Diff, Limits, hot_field};
-pub(crate) use self::compiling::{CARGO_OPTIONS, COMPILE_OPTIONS, Cargo, Compile, Gcc, gcc_help};
+pub(crate) use self::compiling::{
+    CARGO_OPTIONS, COMPILE_OPTIONS, COMPILERS, Cargo, Compile, Gcc, Links, gcc_help, with_subcommand,
+};
 pub(crate) use self::export::{Export, Tool};
 pub(crate) use self::layouts::{LayoutSort, Layouts, TableFormat};
 pub(crate) use self::regions::{Regions, address};
@@ -76,6 +78,7 @@ pub(crate) enum Command {
     /// Run cargo, which builds Rust programs for `slimline trace`
     #[command(disable_help_flag = true)]
     Cargo(Cargo),
+    Links(Links),
     /// Print the header by which a program says what of it `trace` is to trace, where its regions are, and what is watched
     Header {
         /// The source of a Fortran module that says regions and what is watched, instead of the one of C and C++

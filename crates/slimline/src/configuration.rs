@@ -1,5 +1,6 @@
 //! `slimline.toml`: what a user tells once of a program, and checks of it before anything runs.
 
+use slimline_trace::path_text::text_of_existing;
 use std::env;
 use std::fs;
 use std::io;
@@ -298,7 +299,7 @@ impl<'p> Names<'p> {
         let mut clone = None;
         for path in &looked_at {
             let store = FileStore::new(&Disk);
-            Module::open(&store, &path.to_string_lossy()).for_each_function(&mut |name, _, _| {
+            Module::open(&store, &text_of_existing(path.as_os_str())).for_each_function(&mut |name, _, _| {
                 let is_clone = name.contains('.');
                 if name == function || !is_clone && is_named(name, function) {
                     found.push(name.to_owned());

@@ -18,6 +18,7 @@ use slimline_attribute::typing::layout::TypeTable;
 use slimline_collect::packing_advice;
 use slimline_report::annotate::is_called;
 use slimline_report::declared_layouts::{LayoutOrder, LayoutsFile, LayoutsReport, TypeFilter, TypeLayout, is_library};
+use slimline_trace::path_text::{text_of, text_of_existing};
 use slimline_trace::regular_file::open_regular;
 
 use crate::disk::{Disk, check_whole};
@@ -49,10 +50,10 @@ pub(crate) fn read(files: &[PathBuf], wanted: &TypeFilter, order: LayoutOrder) -
 }
 
 fn read_file(file: &Path, table: &mut TypeTable, found: &mut Definitions) -> anyhow::Result<LayoutsFile> {
-    let shown = file.display();
+    let shown = text_of(file.as_os_str());
     open_regular(file).with_context(|| shown.to_string())?;
     let path = file.canonicalize().with_context(|| shown.to_string())?;
-    let path = path.to_str().with_context(|| format!("{shown}: its path is no text"))?;
+    let path = &text_of_existing(path.as_os_str());
     let bytes = Disk.open(path).with_context(|| format!("{shown}: can't be read"))?;
     let bytes = (*bytes).as_ref();
     if is_archive(bytes) {
@@ -62,7 +63,7 @@ fn read_file(file: &Path, table: &mut TypeTable, found: &mut Definitions) -> any
     let module = Module::open(&store, path);
     let info =
         debug_info(&module, bytes).map_err(|why| anyhow!("{shown}: {}", packing_advice(bytes, file).unwrap_or(why)))?;
-    let missing = define(info, &shown.to_string(), table, found);
+    let missing = define(info, &shown, table, found);
     Ok(LayoutsFile {
         path: shown.to_string(),
         debug_file: module.debug_path().map(str::to_owned),
@@ -115,7 +116,7 @@ fn read_archive(
     table: &mut TypeTable,
     found: &mut Definitions,
 ) -> anyhow::Result<LayoutsFile> {
-    let shown = file.display();
+    let shown = text_of(file.as_os_str());
     let directory = path.rsplit_once('/').map_or("", |(directory, _)| directory);
     let members = members(bytes);
     ensure!(!members.is_empty(), "{shown}: an archive without members");

@@ -2,13 +2,13 @@
 
 #![allow(unsafe_code)] // memory maps: debug information is hundreds of megabytes of which a report needs a few
 
-use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::ensure;
 use memmap2::Mmap;
 use slimline_attribute::files::{FileBytes, Files};
 use slimline_collect::{missing_pages, survive_cut_files};
+use slimline_trace::path_text::path_of;
 use slimline_trace::regular_file::open_regular;
 
 /// The file system as it is.
@@ -16,7 +16,7 @@ pub(crate) struct Disk;
 
 impl Files for Disk {
     fn open(&self, path: &str) -> Option<FileBytes> {
-        let file = open_regular(Path::new(path)).ok()?;
+        let file = open_regular(&path_of(path)).ok()?;
         survive_cut_files();
         // SAFETY: the map is read-only and private. Executables and debug files in use are replaced by rename, not written
         // over; what is cut off under us reads as zeros, which readers of foreign files survive, and `check_whole` tells.

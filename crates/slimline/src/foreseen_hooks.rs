@@ -7,6 +7,7 @@ use slimline_attribute::module::Module;
 use slimline_attribute::module::store::FileStore;
 use slimline_collect::{AllocatorCall, looked_for};
 use slimline_emulate::relocate::{Refusal, relocate};
+use slimline_trace::path_text::text_of_existing;
 use slimline_trace::session::{FoundAllocator, HookOutcome};
 use slimline_trace::wire::OBJECTS_WITHOUT_ALLOCATORS;
 
@@ -26,7 +27,7 @@ pub(crate) fn foresee(program: &Path, own: &[AllocatorCall]) -> Vec<FoundAllocat
             continue;
         }
         let is_program = number == 0;
-        let path = path.to_string_lossy();
+        let path = text_of_existing(path.as_os_str());
         let store = FileStore::new(&Disk);
         let module = Module::open(&store, &path);
         let mut has_own_malloc = false;

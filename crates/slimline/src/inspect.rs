@@ -1,5 +1,6 @@
 //! What a program's file tells before it is run, and what a report of it will lack.
 
+use slimline_trace::path_text::text_of_existing;
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -22,7 +23,7 @@ pub(crate) fn inspect(program: &Path, runs: &Path, without_agent: Option<&str>) 
     // As the kernel will show it among the mappings: links followed.
     let path = runs.canonicalize().unwrap_or_else(|_| runs.to_owned());
     let store = FileStore::new(&Disk);
-    let module = Module::open(&store, &path.to_string_lossy());
+    let module = Module::open(&store, &text_of_existing(path.as_os_str()));
     let units = module.debug().map(slimline_attribute::module::debug::Debug::units).unwrap_or_default();
 
     let mut facts = Vec::new();

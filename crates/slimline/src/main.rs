@@ -53,7 +53,7 @@ fn main() -> ExitCode {
         || gcc::as_step(&arguments, slimline_collect::RUNTIME, || Configuration::named()?.own_allocators()).map(Ok);
     let ended = match tool.or_else(step) {
         Some(ended) => ended,
-        None => commands::run(cli::Cli::parse()),
+        None => commands::run(cli::Cli::parse_from(cli::with_subcommand(arguments))),
     };
     match ended {
         Ok(status) => ExitCode::from(status),

@@ -17,6 +17,7 @@ use slimline_patch::program::{Program, on_deep_stack};
 use slimline_patch::{Change, Edits, Refusal, Wanted, patch};
 use slimline_report::relayout::{AdvisedRow, PatchReport, PatchedRow, RelayoutReport, StructureRow};
 use slimline_report::source::seen_from;
+use slimline_trace::path_text::path_of;
 use slimline_trace::stream::recording::Recording;
 
 use crate::disk::Disk;
@@ -156,7 +157,7 @@ fn told_commands(file: &Path, trace: &Path) -> anyhow::Result<Vec<CompileCommand
     let commands = CompileCommand::read_all(file)?;
     let told: BTreeSet<PathBuf> = commands.iter().filter_map(|command| command.path().canonicalize().ok()).collect();
     let own = compiled_units(trace)?.into_iter();
-    let mut paths = own.filter_map(|unit| Path::new(&unit.directory).join(&unit.file).canonicalize().ok());
+    let mut paths = own.filter_map(|unit| path_of(&unit.directory).join(path_of(&unit.file)).canonicalize().ok());
     if let Some(missing) = paths.find(|path| !told.contains(path)) {
         bail!("{}: does not tell how {} is compiled, which the traced program has", file.display(), missing.display());
     }
@@ -177,7 +178,7 @@ fn recorded_commands(trace: &Path) -> anyhow::Result<Vec<CompileCommand>> {
     let mut commands = Vec::new();
     let mut unknown: Option<CompiledUnit> = None;
     for unit in compiled_units(trace)? {
-        let (directory, file) = (PathBuf::from(&unit.directory), PathBuf::from(&unit.file));
+        let (directory, file) = (path_of(&unit.directory), path_of(&unit.file));
         match CompileCommand::of_producer(directory, file, &unit.producer) {
             Some(command) => commands.push(command),
             None => unknown = Some(unit),

@@ -14,6 +14,7 @@ use slimline_attribute::module::store::FileStore;
 use slimline_collect::{RegionFunctions, WrittenProfile, program_file};
 use slimline_regions::{Code, Ended, Profile, Run, read_all};
 use slimline_trace::address::Svma;
+use slimline_trace::path_text::{text_of, text_of_existing};
 use slimline_trace::session::End;
 
 use crate::disk::Disk;
@@ -48,7 +49,7 @@ impl Taken {
             End::Detached | End::Gone => Ended::Status(0),
         };
         let is_killed = matches!(end, End::Signaled { signal: SIGKILL });
-        let command: Vec<String> = command.iter().map(|word| word.to_string_lossy().into_owned()).collect();
+        let command: Vec<String> = command.iter().map(|word| text_of(word).into_owned()).collect();
         let (mut profiles, mut missing) = (Vec::new(), Vec::new());
         for WrittenProfile { process, profile } in written {
             match profile {
@@ -78,7 +79,7 @@ pub(crate) fn functions(command: &[OsString], names: &[String]) -> anyhow::Resul
     let program = program_file(name)?;
     let program = fs::canonicalize(&program).with_context(|| program.display().to_string())?;
     let store = FileStore::new(&Disk);
-    let module = Module::open(&store, program.to_str().context("a path that is no text")?);
+    let module = Module::open(&store, &text_of_existing(program.as_os_str()));
     let mut has = vec![false; names.len()];
     let mut addresses = Vec::new();
     module.for_each_function(&mut |linked, Svma(address), _| {

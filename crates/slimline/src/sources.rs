@@ -8,6 +8,7 @@ use slimline_report::html::{Finding, source_files, traced_source_files};
 use slimline_report::simulation::{AccessTrace, file_and_line};
 use slimline_report::source::Source;
 use slimline_report::view::Report;
+use slimline_trace::path_text::path_of;
 use slimline_trace::regular_file::read_regular;
 
 /// Largest file that is read. Generated sources of some MiB are the largest that compilers are given.
@@ -16,7 +17,7 @@ const MOST_BYTES: u64 = 32 << 20;
 /// Reads the files that the report's page asks for, as they are on this machine.
 pub(crate) fn read(report: &Report) -> HashMap<String, Source> {
     let read_one = |(file, module): (String, String)| {
-        let source = source(Path::new(&file), &[module]);
+        let source = source(&path_of(&file), &[module]);
         (file, source)
     };
     source_files(report).into_iter().map(read_one).collect()
@@ -45,15 +46,16 @@ pub(crate) fn traced_line(place: &str, trace: &AccessTrace) -> (Option<PathBuf>,
 
 /// Its whole path; that of none that is there where it can't be told, or why there are several.
 fn traced_path(file: &str, trace: &AccessTrace) -> Result<PathBuf, String> {
-    if Path::new(file).is_absolute() {
-        return Ok(PathBuf::from(file));
+    let file = path_of(file);
+    if file.is_absolute() {
+        return Ok(file);
     }
-    let there = |directory: &String| Some(Path::new(directory).join(file)).filter(|path| path.is_file());
+    let there = |directory: &String| Some(path_of(directory).join(&file)).filter(|path| path.is_file());
     let found: Vec<PathBuf> = trace.directories.iter().filter_map(there).collect();
     match (found.as_slice(), trace.directories.as_slice()) {
         ([one], _) => Ok(one.clone()),
-        ([], []) => Ok(PathBuf::from(file)),
-        ([], [directory]) => Ok(Path::new(directory).join(file)),
+        ([], []) => Ok(file),
+        ([], [directory]) => Ok(path_of(directory).join(file)),
         ([], several) => Err(format!("it is in none of the {} directories of the build", several.len())),
         (several, _) => Err(format!("{} directories of the build have a file of that name", several.len())),
     }
@@ -84,7 +86,7 @@ pub(crate) fn text(file: &Path) -> Option<String> {
 /// Whether the file was changed after all of these were. Of a program that is gone nobody knows.
 fn is_newer(file: &Path, modules: &[String]) -> bool {
     let changed = |path: &Path| fs::metadata(path).and_then(|metadata| metadata.modified()).ok();
-    let last = modules.iter().filter_map(|module| changed(Path::new(module))).max();
+    let last = modules.iter().filter_map(|module| changed(&path_of(module))).max();
     changed(file).zip(last).is_some_and(|(file, last)| file > last)
 }
 

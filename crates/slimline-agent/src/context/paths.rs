@@ -8,7 +8,8 @@ use super::FACTORS;
 use crate::blocks::MAX_STACK;
 use crate::kernel;
 use core::hint::spin_loop;
-use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize};
+use core::ptr::{NonNull, null_mut};
+use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize};
 use core::sync::atomic::{Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
 use slimline_trace::wire::StackEntry;
 
@@ -18,9 +19,9 @@ pub(crate) trait StackArea: Sync {
     fn append(&self, frames: &[u64], cut: u8) -> Option<u32>;
 }
 
-/// Cells of the hash tables, each used once the one before is half full: a process with few paths touches few pages,
-/// each of which costs as much as a hundred look-ups, and a table much larger than its content is slow to read. 34 MiB
-/// in all, sparse.
+/// Cells of the hash tables, each mapped and used once the one before is half full: a process with few paths touches few
+/// pages, each of which costs as much as a hundred look-ups, and a table much larger than its content is slow to read.
+/// 34 MiB in all.
 const LEVELS: [usize; 4] = [1 << 10, 1 << 14, 1 << 17, 1 << 21];
 const CELLS: usize = {
     let (mut cells, mut level) = (0, 0);
@@ -42,14 +43,15 @@ struct Cell {
     number: AtomicU32,
 }
 
-/// See the module. Zeroes, untouched until used.
+/// See the module. Zeroes at first.
 pub(crate) struct Paths {
     appending: AtomicBool,
     /// Levels in use, apart from the first.
     level: AtomicUsize,
     /// Cells used in the last of them.
     used: AtomicUsize,
-    cells: [Cell; CELLS],
+    /// The tables; null before their use.
+    tables: [AtomicPtr<Cell>; LEVELS.len()],
 }
 
 /// The call paths of this process.
@@ -61,7 +63,7 @@ impl Paths {
             appending: AtomicBool::new(false),
             level: AtomicUsize::new(0),
             used: AtomicUsize::new(0),
-            cells: [const { Cell { hash: AtomicU64::new(0), number: AtomicU32::new(0) } }; CELLS],
+            tables: [const { AtomicPtr::new(null_mut()) }; LEVELS.len()],
         }
     }
 
@@ -78,14 +80,15 @@ impl Paths {
 
     #[inline]
     fn look_up(&self, hash: u64) -> Option<u32> {
-        let mut start = 0;
-        for cells in &LEVELS[..=self.level.load(Relaxed) % LEVELS.len()] {
-            if let Ok(number) = self.look_up_in(&self.cells[start..start + cells], hash) {
-                return Some(number);
-            }
-            start += cells;
-        }
-        None
+        (0..=self.level.load(Acquire) % LEVELS.len()).find_map(|level| self.look_up_in(self.table(level)?, hash).ok())
+    }
+
+    /// A table that is in use; None where it has no memory.
+    #[inline]
+    fn table(&self, level: usize) -> Option<&[Cell]> {
+        let start = NonNull::new(self.tables[level].load(Acquire))?;
+        // SAFETY: `enter` mapped as many cells, for ever; zeroes are empty ones.
+        Some(unsafe { core::slice::from_raw_parts(start.as_ptr(), LEVELS[level]) })
     }
 
     /// The number, or the empty cell where it belongs.
@@ -127,11 +130,16 @@ impl Paths {
             if level == LEVELS.len() {
                 return;
             }
-            self.used.store(0, Relaxed);
-            self.level.store(level, Relaxed);
         }
-        let start: usize = LEVELS[..level].iter().sum();
-        if let Err(cell) = self.look_up_in(&self.cells[start..start + LEVELS[level]], hash) {
+        if self.tables[level].load(Relaxed).is_null() {
+            // Without it the path is not known again, and gets another row.
+            let Some(fresh) = kernel::map(LEVELS[level] * size_of::<Cell>()) else { return };
+            self.tables[level].store(fresh.as_ptr().cast(), Release);
+            self.used.store(0, Relaxed);
+            self.level.store(level, Release);
+        }
+        let Some(cells) = self.table(level) else { return };
+        if let Err(cell) = self.look_up_in(cells, hash) {
             cell.number.store(number, Relaxed);
             cell.hash.store(hash, Release);
             self.used.fetch_add(1, Relaxed);

@@ -76,7 +76,7 @@ fn not_looked_through() -> u64 {
 }
 
 /// Looks for the functions that the collector named in `directory` and hooks them.
-pub(crate) fn start(directory: &str) {
+pub(crate) fn start(directory: &[u8]) {
     if LOOKED.swap(true, Relaxed) {
         // A forked child has a file of its own.
         if let Some(header) = recorder::header() {
@@ -85,7 +85,7 @@ pub(crate) fn start(directory: &str) {
         return;
     }
     let mut path = Path::new();
-    if write!(path, "{directory}/{ALLOCATORS_FILE}").is_err() {
+    if path.push(directory).and_then(|()| write!(path, "/{ALLOCATORS_FILE}")).is_err() {
         return;
     }
     let Some(file) = path.as_c_str().and_then(File::open) else { return };

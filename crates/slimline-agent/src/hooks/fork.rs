@@ -11,7 +11,7 @@ use crate::context::PATHS;
 use crate::{kernel, recorder};
 use core::ptr::null_mut;
 use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering::Relaxed};
-use slimline_trace::wire::{STACKS_OFFSET, StackEntry};
+use slimline_trace::wire::StackEntry;
 
 /// The parent's rows, between the two calls.
 static ROWS: AtomicPtr<u64> = AtomicPtr::new(null_mut());
@@ -27,14 +27,13 @@ pub(crate) unsafe fn in_forked_child(is_followed: bool) {
     // SAFETY: promised by the caller.
     unsafe { tracker::forget_all() };
     PATHS.in_forked_child();
-    let Some(header) = recorder::header().filter(|_| is_followed && was_tracked) else { return };
+    if recorder::header().is_none() || !is_followed || !was_tracked {
+        return;
+    }
     let words = recorder::used_stack_words();
     if let Some(copy) = kernel::map((words * 8).max(1)) {
-        // SAFETY: so many words are in use behind the header, by our own count; the copy is ours.
-        unsafe {
-            let start = core::ptr::from_ref(header).cast::<u8>().add(STACKS_OFFSET).cast::<u64>();
-            core::ptr::copy_nonoverlapping(start, copy.as_ptr().cast(), words);
-        }
+        // SAFETY: so many words are in use, by our own count; the copy is ours.
+        unsafe { recorder::copy_stack_words(copy.as_ptr().cast(), words) };
         ROW_WORDS.store(words, Relaxed);
         ROWS.store(copy.as_ptr().cast(), Relaxed);
     }

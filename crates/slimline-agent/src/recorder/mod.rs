@@ -1,7 +1,7 @@
 //! The process file: what the collector sees of this process. Layout in [`slimline_trace::wire`].
 //!
-//! The header page and the slot headers are mapped while the process is recorded, the stack area too (sparse), and
-//! each ring from its thread's first use on. Disk room is taken before it is written to: a full disk must end the
+//! The header page and the slot headers are mapped while the process is recorded, the areas of call paths as far as they
+//! are used, and each ring while its thread runs. Disk room is taken before it is written to: a full disk must end the
 //! recording, not the target (writing to a mapping without room is SIGBUS).
 #![allow(unsafe_code)] // shared memory
 
@@ -9,19 +9,20 @@ mod ring;
 mod stacks;
 
 use core::fmt::{self, Write};
-use core::ptr::null_mut;
+use core::ptr::{NonNull, null_mut};
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use core::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32};
 use slimline_trace::wire::{
-    FILE_BYTES, MAGIC, MessageKind, PROCESS_FILE_EXTENSION, ProcessHeader, ProcessState, RING_BYTES, RINGS_OFFSET,
-    RangeEvent, SLOTS, SLOTS_OFFSET, STACKS_OFFSET, SlotHeader, SlotState, VERSION,
+    FILE_BYTES, LEAST_ADDRESS_SPACE, LEAST_DESCRIPTORS, MAGIC, MessageKind, PROCESS_FILE_EXTENSION, ProcessHeader,
+    ProcessState, RING_BYTES, RINGS_OFFSET, RangeEvent, SLOTS, SLOTS_OFFSET, STACKS_OFFSET, SlotHeader, SlotState,
+    VERSION,
 };
 
-use crate::kernel;
 use crate::text::Path;
 use crate::thread::Thread;
+use crate::{kernel, own_memory};
 pub(crate) use ring::{Ring, bytes_of};
-pub(crate) use stacks::{append_stack, path_totals, used_stack_words};
+pub(crate) use stacks::{append_stack, copy_stack_words, path_totals, used_stack_words};
 
 /// The header; null while nothing is recorded.
 static HEADER: AtomicPtr<ProcessHeader> = AtomicPtr::new(null_mut());
@@ -32,7 +33,7 @@ static SEALED: AtomicU32 = AtomicU32::new(0);
 
 /// Makes this process's file in `directory` and maps what all threads share. The `errno` where that is impossible;
 /// the process then goes unrecorded, and the collector sees that no file came.
-pub(crate) fn create(directory: &str) -> Result<&'static ProcessHeader, i32> {
+pub(crate) fn create(directory: &[u8]) -> Result<&'static ProcessHeader, i32> {
     let file = create_file(directory)?;
     // A file over this limit would be answered by SIGXFSZ, which kills. Left empty it tells the collector.
     if kernel::limit(libc::RLIMIT_FSIZE) < FILE_BYTES as u64 {
@@ -40,11 +41,17 @@ pub(crate) fn create(directory: &str) -> Result<&'static ProcessHeader, i32> {
         return Err(libc::EFBIG);
     }
     let shared = (|| {
+        if kernel::address_space_limit() < LEAST_ADDRESS_SPACE {
+            return Err(libc::ENOMEM);
+        }
+        if kernel::limit(libc::RLIMIT_NOFILE) < LEAST_DESCRIPTORS {
+            return Err(libc::EMFILE);
+        }
         kernel::truncate(file, FILE_BYTES)?;
         if !kernel::allocate(file, 0, STACKS_OFFSET) {
             return Err(libc::ENOSPC);
         }
-        kernel::map_file(file, 0, RINGS_OFFSET)
+        kernel::map_file(file, 0, STACKS_OFFSET)
     })();
     let start = match shared {
         Ok(start) => start,
@@ -64,18 +71,17 @@ pub(crate) fn create(directory: &str) -> Result<&'static ProcessHeader, i32> {
     shown.pid_namespace.store(kernel::pid_namespace(), Relaxed);
     shown.started_ns.store(now_ns(), Relaxed);
     shown.magic.store(MAGIC, Release);
-    stacks::reset();
     SEALED.store(0, Relaxed);
     FILE.store(kernel::hide(file), Relaxed);
     HEADER.store(header.as_ptr(), Release);
     Ok(shown)
 }
 
-fn create_file(directory: &str) -> Result<i32, i32> {
+fn create_file(directory: &[u8]) -> Result<i32, i32> {
     let pid = kernel::process_id();
     for number in 0..1000_u32 {
         let mut path = Path::new();
-        let written = write!(path, "{directory}/{pid}-{number}.{PROCESS_FILE_EXTENSION}");
+        let written = path.push(directory).and_then(|()| write!(path, "/{pid}-{number}.{PROCESS_FILE_EXTENSION}"));
         let path = written.ok().and(path.as_c_str()).ok_or(libc::ENAMETOOLONG)?;
         match kernel::open(path, libc::O_RDWR | libc::O_CREAT | libc::O_EXCL | libc::O_NOFOLLOW, 0o600) {
             Err(libc::EEXIST) => {}
@@ -126,7 +132,7 @@ impl Drop for Parents {
     fn drop(&mut self) {
         if !self.0.is_null() {
             // SAFETY: mapped by `create` in this size; nobody else is left who uses it.
-            unsafe { kernel::unmap(self.0.cast(), RINGS_OFFSET) };
+            unsafe { kernel::unmap(self.0.cast(), STACKS_OFFSET) };
         }
     }
 }
@@ -140,6 +146,8 @@ pub(crate) unsafe fn leave() -> Parents {
     if file >= 0 {
         kernel::close(file);
     }
+    // SAFETY: promised by the caller.
+    unsafe { stacks::forget() };
     Parents(HEADER.swap(null_mut(), Relaxed))
 }
 
@@ -227,6 +235,19 @@ fn slots(header: &'static ProcessHeader) -> &'static [SlotHeader] {
     unsafe { core::slice::from_raw_parts(start.add(SLOTS_OFFSET).cast(), SLOTS) }
 }
 
+/// Maps a part of the file that lies behind the slot headers; None where there is no room for it, on the disk or here.
+fn map_part(offset: usize, bytes: usize) -> Option<NonNull<u8>> {
+    let first = HEADER.load(Acquire).cast::<u8>();
+    if first.is_null() || !kernel::allocate(file(), offset, bytes) {
+        return None;
+    }
+    if own_memory::is_apart() {
+        // SAFETY: `create` mapped the file there from its start on.
+        return unsafe { kernel::map_file_like(first, offset, bytes) };
+    }
+    kernel::map_file(file(), offset, bytes).ok()
+}
+
 /// Takes the first free ring for thread `tid`. None, and counted, where there is none or no room for it.
 pub(crate) fn take_ring(tid: u32) -> Option<Ring> {
     let header = header()?;
@@ -236,13 +257,7 @@ pub(crate) fn take_ring(tid: u32) -> Option<Ring> {
     });
     let ring = taken.and_then(|(index, slot)| {
         slot.tid.store(tid, Relaxed);
-        let offset = RINGS_OFFSET + index * RING_BYTES;
-        let ring = if kernel::allocate(file(), offset, RING_BYTES) {
-            kernel::map_file(file(), offset, RING_BYTES).ok()
-        } else {
-            None
-        };
-        match ring {
+        match map_part(RINGS_OFFSET + index * RING_BYTES, RING_BYTES) {
             // SAFETY: slot and ring are mapped as long as a thread of this process uses them, and the exchange above
             // made this thread their only writer.
             Some(ring) => Some(unsafe { Ring::new(slot, ring.as_ptr()) }),

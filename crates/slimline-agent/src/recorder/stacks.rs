@@ -1,35 +1,51 @@
-//! The stack area: allocation call paths, appended once and named by number ever after.
+//! The stack area and the totals by call path: call paths are appended once and named by number ever after.
+//!
+//! Both are mapped as far as they are used, in steps: a program with few call paths has little of them in its address
+//! space.
 #![allow(unsafe_code)] // shared memory
 
+use core::ptr::null_mut;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
-use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize};
-use slimline_trace::wire::{PATHS, PATHS_OFFSET, PathTotals, ProcessHeader, STACK_WORDS, STACKS_OFFSET, StackEntry};
+use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize};
+use slimline_trace::wire::{
+    PATHS, PATHS_OFFSET, PathTotals, ProcessHeader, RINGS_OFFSET, STACK_WORDS, STACKS_OFFSET, StackEntry,
+};
 
 use crate::kernel;
 
-/// Disk room is taken in steps of this.
+/// Room on the disk is taken and mapped in steps of this.
 const STEP_BYTES: usize = 256 << 10;
+const STEP_WORDS: usize = STEP_BYTES / 8;
+const STEPS: usize = (RINGS_OFFSET - STACKS_OFFSET) / STEP_BYTES;
+const FIRST_OF_TOTALS: usize = (PATHS_OFFSET - STACKS_OFFSET) / STEP_BYTES;
+const TOTALS_IN_STEP: usize = STEP_BYTES / size_of::<PathTotals>();
+const _: () = assert!((PATHS_OFFSET - STACKS_OFFSET).is_multiple_of(STEP_BYTES));
+const _: () = assert!((RINGS_OFFSET - PATHS_OFFSET).is_multiple_of(STEP_BYTES));
+
 /// How often a thread tries for the lock before it does without: the holder only copies a few words, so this is
 /// reached only where the holder was stopped for good (by a debugger, or an asynchronous cancellation).
 const TRIES: u32 = 10_000;
 
 /// Kernel's number of the thread that appends; 0 for none.
 static WRITER: AtomicU64 = AtomicU64::new(0);
-/// Bytes of the area that have room on the disk,
-static STACK_BYTES: AtomicUsize = AtomicUsize::new(0);
-/// and of the totals by call path.
-static TOTALS_BYTES: AtomicUsize = AtomicUsize::new(0);
+/// Where the parts of the stack area are mapped, and then those of the totals; null where they are not yet.
+static MAPPED: [AtomicPtr<u8>; STEPS] = [const { AtomicPtr::new(null_mut()) }; STEPS];
 
 /// Numbers given so far, and words of the area that they take. Ours: the target can write over the header's, which are
 /// for the reader alone.
 static GIVEN: AtomicU32 = AtomicU32::new(0);
 static USED_WORDS: AtomicUsize = AtomicUsize::new(0);
 
-/// Starts over, for a new file. No other thread may exist.
-pub(super) fn reset() {
+/// Lets go of the file's areas: the next file begins with none.
+///
+/// # Safety
+/// No other thread may exist.
+pub(super) unsafe fn forget() {
     WRITER.store(0, Relaxed);
-    STACK_BYTES.store(0, Relaxed);
-    TOTALS_BYTES.store(0, Relaxed);
+    for start in MAPPED.iter().filter(|place| !place.load(Relaxed).is_null()) {
+        // SAFETY: mapped by `has_part`; promised by the caller.
+        unsafe { kernel::unmap(start.swap(null_mut(), Relaxed), STEP_BYTES) };
+    }
     GIVEN.store(0, Relaxed);
     USED_WORDS.store(0, Relaxed);
 }
@@ -37,6 +53,18 @@ pub(super) fn reset() {
 /// Words of the stack area that are in use.
 pub(crate) fn used_stack_words() -> usize {
     USED_WORDS.load(Relaxed)
+}
+
+/// Copies so many of them, from the first on.
+///
+/// # Safety
+/// `to` must be a place for `words`, which must be in use.
+pub(crate) unsafe fn copy_stack_words(to: *mut u64, words: usize) {
+    for at in (0..words).step_by(STEP_WORDS) {
+        let part = MAPPED[at / STEP_WORDS].load(Relaxed).cast::<u64>();
+        // SAFETY: what is in use is mapped; the rest is promised by the caller.
+        unsafe { core::ptr::copy_nonoverlapping(part, to.add(at), STEP_WORDS.min(words - at)) };
+    }
 }
 
 /// Appends a call path (return addresses, innermost first; `cut` as in [`StackEntry`]). Its number, or 0 (counted)
@@ -68,21 +96,20 @@ pub(crate) fn append_stack(frames: &[u64], cut: u8) -> u32 {
 fn append(header: &'static ProcessHeader, frames: &[u64], cut: u8) -> u32 {
     let used = used_stack_words();
     let end = used + 1 + frames.len();
-    if end > STACK_WORDS || !super::is_open() || !make_room(STACKS_OFFSET, &STACK_BYTES, end * 8) {
+    if end > STACK_WORDS || !super::is_open() {
         return 0;
     }
     let number = GIVEN.load(Relaxed) + 1;
-    let totals = (number as usize + 1).min(PATHS) * size_of::<PathTotals>();
-    if !make_room(PATHS_OFFSET, &TOTALS_BYTES, totals) {
+    let mut parts = used / STEP_WORDS..=(end - 1) / STEP_WORDS;
+    if !parts.all(has_part) || (number as usize) < PATHS && !has_part(part_of_totals(number)) {
         return 0;
     }
-    let start = core::ptr::from_ref(header).cast::<u8>().cast_mut();
-    // SAFETY: the area is mapped behind the header, `end` is inside it, the lock makes us the only writer, and the
-    // reader looks no further than `stack_words`.
-    unsafe {
-        let at = start.add(STACKS_OFFSET).cast::<u64>().add(used);
-        at.write(StackEntry::new(frames.len(), cut).0);
-        core::ptr::copy_nonoverlapping(frames.as_ptr(), at.add(1), frames.len());
+    for (at, word) in (used..).zip(core::iter::once(StackEntry::new(frames.len(), cut).0).chain(frames.iter().copied()))
+    {
+        let part = MAPPED[at / STEP_WORDS].load(Relaxed).cast::<u64>();
+        // SAFETY: the part was just mapped, the lock makes us the only writer, and the reader looks no further than
+        // `stack_words`.
+        unsafe { part.add(at % STEP_WORDS).write(word) };
     }
     GIVEN.store(number, Relaxed);
     USED_WORDS.store(end, Relaxed);
@@ -91,22 +118,25 @@ fn append(header: &'static ProcessHeader, frames: &[u64], cut: u8) -> u32 {
     number
 }
 
-/// Takes disk room for the first `bytes` behind `offset`; `taken` says how much there is.
-fn make_room(offset: usize, taken: &AtomicUsize, bytes: usize) -> bool {
-    while taken.load(Relaxed) < bytes {
-        let before = taken.load(Relaxed);
-        if !kernel::allocate(super::file(), offset + before, STEP_BYTES) {
-            return false;
-        }
-        taken.store(before + STEP_BYTES, Relaxed);
+fn part_of_totals(number: u32) -> usize {
+    FIRST_OF_TOTALS + number as usize / TOTALS_IN_STEP
+}
+
+/// Maps a part of the areas, if it is not; false where there is no room for it. One caller at a time.
+fn has_part(part: usize) -> bool {
+    if MAPPED[part].load(Relaxed).is_null() {
+        let Some(start) = super::map_part(STACKS_OFFSET + part * STEP_BYTES, STEP_BYTES) else { return false };
+        MAPPED[part].store(start.as_ptr(), Release);
     }
     true
 }
 
 /// The totals of call path `number`, where it has any.
 pub(crate) fn path_totals(number: u32) -> Option<&'static PathTotals> {
-    let header = super::header().filter(|_| number != 0 && number <= GIVEN.load(Relaxed))?;
-    let start = core::ptr::from_ref(header).cast::<u8>();
-    // SAFETY: the area is mapped behind the header, and every number that was given has its room in it.
-    ((number as usize) < PATHS).then(|| unsafe { &*start.add(PATHS_OFFSET).cast::<PathTotals>().add(number as usize) })
+    if super::header().is_none() || number == 0 || number as usize >= PATHS {
+        return None;
+    }
+    let part = MAPPED[part_of_totals(number)].load(Acquire).cast::<PathTotals>();
+    // SAFETY: mapped by `has_part`, until a forked child with one thread has no use for it.
+    (!part.is_null()).then(|| unsafe { &*part.add(number as usize % TOTALS_IN_STEP) })
 }

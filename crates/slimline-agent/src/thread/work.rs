@@ -22,7 +22,7 @@ const MAPPED_BYTES: usize = GUARD_BYTES + STACK_BYTES + size_of::<Work>();
 impl Work {
     /// Maps a fresh one.
     pub(super) fn new() -> Option<NonNull<Self>> {
-        let start = kernel::map(MAPPED_BYTES)?;
+        let start = kernel::map_beyond_share(MAPPED_BYTES)?;
         // SAFETY: our own mapping; its lowest page stays unused. A child has its own, or none.
         unsafe {
             kernel::keep_from_children(start.as_ptr(), MAPPED_BYTES);

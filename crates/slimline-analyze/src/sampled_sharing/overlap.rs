@@ -92,7 +92,7 @@ mod tests {
 
     #[test]
     fn times_are_from_the_first_look_to_the_last() {
-        let mut one = Looked::never(3);
+        let mut one = Looked::never(3, 3);
         [0, 70, 50, 90].into_iter().for_each(|time| one.look(time));
         assert_eq!(one, looked(3, 4, 50..91));
     }

@@ -1,6 +1,7 @@
 //! Debug information: where it is, and what it says about one address.
 
-use std::cell::{Cell, RefCell};
+use std::borrow::Cow;
+use std::cell::{Cell, OnceCell, RefCell};
 use std::sync::Arc;
 
 use addr2line::LookupResult;
@@ -8,6 +9,7 @@ use gimli::constants as dw;
 use rustc_hash::FxHashMap;
 use slimline_trace::address::Svma;
 use slimline_trace::fortran_names;
+use slimline_trace::path_text::text_of_bytes;
 
 use super::hex;
 use super::image::{Image, Slice};
@@ -39,7 +41,7 @@ pub(super) fn find_separate<'a>(store: &'a FileStore<'a>, path: &str, code: &Ima
         }
     }
     let (name, checksum) = code.debug_link()?;
-    let name = str::from_utf8(name).ok().filter(|name| !name.is_empty() && !name.contains('/'))?;
+    let name = Some(text_of_bytes(name)).filter(|name| !name.is_empty() && !name.contains('/'))?;
     let directory = path.rsplit_once('/')?.0;
     let places = [
         format!("{directory}/{name}"),
@@ -59,10 +61,22 @@ pub(super) fn find_separate<'a>(store: &'a FileStore<'a>, path: &str, code: &Ima
 /// Finds the file that `dwz` moved debug information shared by several files to.
 pub(super) fn find_alternate<'a>(store: &'a FileStore<'a>, path: &str, holder: &Image<'a>) -> Option<Image<'a>> {
     let (link, build_id) = holder.alternate_link()?;
-    let link = str::from_utf8(link).ok()?;
-    let path = if link.starts_with('/') { link.to_owned() } else { format!("{}/{link}", path.rsplit_once('/')?.0) };
+    let link = text_of_bytes(link);
+    let path = if link.starts_with('/') { link.into_owned() } else { format!("{}/{link}", path.rsplit_once('/')?.0) };
     let image = store.open(&path).and_then(Image::parse)?;
     (image.build_id() == Some(build_id)).then_some(image)
+}
+
+/// A path that goes on from another one, as `addr2line` joins them.
+fn joined(mut path: Vec<u8>, part: &[u8]) -> Vec<u8> {
+    if part.starts_with(b"/") {
+        return part.to_vec();
+    }
+    if !path.is_empty() && !path.ends_with(b"/") {
+        path.push(b'/');
+    }
+    path.extend(part);
+    path
 }
 
 /// CRC-32 as `.gnu_debuglink` has it (that of zlib and Ethernet).
@@ -78,6 +92,8 @@ pub struct Debug<'a> {
     /// Whether a split unit was not found.
     lacks_split: Cell<bool>,
     damaged: Cell<bool>,
+    /// Paths of source files that are not UTF-8, as text, by what `addr2line` makes of them.
+    not_utf8: OnceCell<FxHashMap<String, String>>,
     /// By the offset of their unit.
     statements: RefCell<FxHashMap<usize, Vec<Statement>>>,
 }
@@ -87,7 +103,7 @@ pub struct Debug<'a> {
 pub struct Level<'d> {
     /// Name as linked, or as written where it has no linkage name; of Fortran's external procedures as written.
     pub name: Option<&'d str>,
-    /// Path of the source file.
+    /// Path of the source file, as text ([`path_text`](slimline_trace::path_text)).
     pub file: Option<&'d str>,
     /// Line, from 1.
     pub line: Option<u32>,
@@ -128,6 +144,7 @@ impl<'a> Debug<'a> {
             split: SplitUnits::new(store, path),
             lacks_split: Cell::new(false),
             damaged: Cell::new(false),
+            not_utf8: OnceCell::new(),
             statements: RefCell::default(),
         })
     }
@@ -152,7 +169,7 @@ impl<'a> Debug<'a> {
         let mut headers = self.dwarf.units();
         while let Ok(Some(header)) = headers.next() {
             let directory = self.dwarf.unit(header).ok().and_then(|unit| unit.comp_dir);
-            directories.extend(directory.map(|directory| String::from_utf8_lossy(directory.slice()).into_owned()));
+            directories.extend(directory.map(|directory| text_of_bytes(directory.slice()).into_owned()));
         }
         directories.sort_unstable_by(|one, other| other.cmp(one));
         directories.dedup();
@@ -185,6 +202,35 @@ impl<'a> Debug<'a> {
         rows[first..].iter().take_while(|row| row.address < end).copied().collect()
     }
 
+    /// The text of a path that `addr2line` told, which puts U+FFFD in the place of what is not UTF-8.
+    fn file_text<'p>(&self, path: &'p str) -> Cow<'p, str> {
+        if !path.contains(char::REPLACEMENT_CHARACTER) {
+            return text_of_bytes(path.as_bytes());
+        }
+        let known = self.not_utf8.get_or_init(|| self.read_not_utf8()).get(path);
+        known.map_or_else(|| text_of_bytes(path.as_bytes()), |known| Cow::Owned(known.clone()))
+    }
+
+    fn read_not_utf8(&self) -> FxHashMap<String, String> {
+        let mut found = FxHashMap::default();
+        let mut headers = self.dwarf.units();
+        while let Ok(Some(header)) = headers.next() {
+            let Ok(unit) = self.dwarf.unit(header) else { continue };
+            let Some(program) = &unit.line_program else { continue };
+            let lines = program.header();
+            for file in lines.file_names() {
+                let text = |value| Some(self.dwarf.attr_string(&unit, value).ok()?.slice());
+                let directory = file.directory(lines).filter(|_| file.directory_index() != 0).and_then(text);
+                let parts = [unit.comp_dir.map(|directory| directory.slice()), directory, text(file.path_name())];
+                let path = parts.into_iter().flatten().fold(Vec::new(), joined);
+                if str::from_utf8(&path).is_err() {
+                    found.insert(String::from_utf8_lossy(&path).into_owned(), text_of_bytes(&path).into_owned());
+                }
+            }
+        }
+        found
+    }
+
     /// Calls `visit` with each level of the inline stack at an address, innermost first.
     pub fn for_each_frame(&self, svma: Svma, mut visit: impl FnMut(Level<'_>)) {
         let mut lookup = self.context.find_frames(svma.0);
@@ -209,9 +255,10 @@ impl<'a> Debug<'a> {
                         Some(if is_fortran { fortran_names::external(name) } else { name })
                     });
                     let place = frame.location.as_ref();
+                    let file = place.and_then(|place| place.file).map(|file| self.file_text(file));
                     visit(Level {
                         name,
-                        file: place.and_then(|place| place.file),
+                        file: file.as_deref(),
                         line: place.and_then(|place| place.line),
                         column: place.and_then(|place| place.column),
                     });

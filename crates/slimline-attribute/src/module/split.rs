@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use gimli::{DwarfPackage, DwoId};
 use rustc_hash::FxHashMap;
+use slimline_trace::path_text::text_of_bytes;
 
 use super::image::{Image, Slice};
 use super::store::FileStore;
@@ -60,10 +61,10 @@ impl<'a> SplitUnits<'a> {
         directory: Option<Slice<'a>>,
         name: Option<Slice<'a>>,
     ) -> Option<Dwarf<'a>> {
-        let name = str::from_utf8(name?.slice()).ok()?;
-        let path = match directory.and_then(|directory| str::from_utf8(directory.slice()).ok()) {
+        let name = text_of_bytes(name?.slice());
+        let path = match directory.map(|directory| text_of_bytes(directory.slice())) {
             Some(directory) if !name.starts_with('/') => format!("{directory}/{name}"),
-            _ => name.to_owned(),
+            _ => name.into_owned(),
         };
         let image = self.store.open(&path).and_then(Image::parse)?;
         let load = |id: gimli::SectionId| Ok::<_, core::convert::Infallible>(self.section(&image, id));

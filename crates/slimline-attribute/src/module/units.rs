@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use gimli::{AttributeValue, constants as dw};
+use slimline_trace::path_text::text_of_bytes;
 
 use super::debug::Debug;
 use super::image::Slice;
@@ -84,11 +85,11 @@ impl CompiledUnit {
         let root = entries.next_dfs().ok()??;
         let text = |attribute| {
             let value = dwarf.attr_string(unit, root.attr_value(attribute)?).ok()?;
-            Some(value.to_string_lossy().into_owned())
+            Some(text_of_bytes(value.slice()).into_owned())
         };
         let Some(AttributeValue::Language(language)) = root.attr_value(dw::DW_AT_language) else { return None };
         Some(Self {
-            directory: directory.map(|directory| directory.to_string_lossy().into_owned()).unwrap_or_default(),
+            directory: directory.map(|directory| text_of_bytes(directory.slice()).into_owned()).unwrap_or_default(),
             file: text(dw::DW_AT_name)?,
             producer: text(dw::DW_AT_producer).unwrap_or_default(),
             language: language_name(language),

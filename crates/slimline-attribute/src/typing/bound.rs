@@ -118,10 +118,10 @@ impl Bounds {
         let library: Vec<bool> = scope.inlined.iter().map(|inlined| info.is_library(inlined.origin)).collect();
         let name_of = |fact: &Fact, object| {
             let text = info.name(fact.die).filter(|_| !library[fact.inlined as usize])?;
-            if is_compilers_own(info, text, fact) {
+            if is_compilers_own(info, &text, fact) {
                 return None;
             }
-            Some(names.variable(text, object))
+            Some(names.variable(&text, object))
         };
         let bound = |fact: &Fact| bound(info, fact, name_of(fact, false), name_of(fact, true));
         let calls = returning_calls(flow);

@@ -1,11 +1,14 @@
 //! Debugging information entries by handle, and the unit tables they live in.
 
+use std::borrow::Cow;
 use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::Arc;
 
 use gimli::{AttributeValue, DwAt, DwTag, Section as _, UnitOffset, UnitType, constants as dw};
+
+use slimline_trace::path_text::text_of_bytes;
 
 use super::layout::{Subject, TableNumber};
 use super::shape::{Fields, Shape};
@@ -66,6 +69,8 @@ pub struct DebugInfo<'a> {
     pub(super) statics: OnceCell<Statics>,
     pub(super) shapes: RefCell<HashMap<Die, Shape>>,
     pub(super) fields: RefCell<HashMap<Die, Rc<Fields>>>,
+    /// Names with template arguments that were made, for all entries that were asked for; `None` of what is no template's.
+    pub(super) template_names: RefCell<HashMap<Die, Option<String>>>,
     /// Rows that it made in tables; `None` of those that have none, or not yet.
     pub(super) rows: RefCell<HashMap<(TableNumber, Subject), Option<TypeId>>>,
     /// Where virtual bases lie; none where nobody has said.
@@ -89,6 +94,7 @@ impl<'a> DebugInfo<'a> {
             statics: OnceCell::new(),
             shapes: RefCell::default(),
             fields: RefCell::default(),
+            template_names: RefCell::default(),
             rows: RefCell::default(),
             virtual_tables: VirtualTables::default(),
             lost_units: 0,
@@ -288,14 +294,18 @@ impl<'a> DebugInfo<'a> {
         self.inherited(die, |die, entry| self.reference(die, entry, dw::DW_AT_type))
     }
 
-    /// `DW_AT_name`, looked for in the abstract origin or specification too.
-    pub(super) fn name(&self, die: Die) -> Option<&'a str> {
-        self.inherited(die, |die, entry| self.own_name(die, entry))
+    /// The name with its template arguments, looked for in the abstract origin or specification too.
+    pub(super) fn name(&self, die: Die) -> Option<Cow<'a, str>> {
+        self.inherited(die, |die, entry| self.full_name(die, entry))
     }
 
-    /// `DW_AT_name` of the entry itself.
+    /// `DW_AT_name` of the entry itself, as it is there.
     pub(super) fn own_name(&self, die: Die, entry: &Entry<'a>) -> Option<&'a str> {
-        let value = entry.attr_value(dw::DW_AT_name)?;
+        self.text(die, entry.attr_value(dw::DW_AT_name)?)
+    }
+
+    /// The text that an attribute of the entry is.
+    pub(super) fn text(&self, die: Die, value: Value<'a>) -> Option<&'a str> {
         let bytes = self.dwarf_of(die.unit).attr_string(self.unit(die.unit)?, value).ok()?;
         str::from_utf8(bytes.slice()).ok()
     }
@@ -341,13 +351,13 @@ impl<'a> DebugInfo<'a> {
         let unit = self.unit(unit)?;
         let header = unit.line_program.as_ref()?.header();
         let entry = header.file(file)?;
-        let text = |value| Some(String::from_utf8_lossy(dwarf.attr_string(unit, value).ok()?.slice()).into_owned());
+        let text = |value| Some(text_of_bytes(dwarf.attr_string(unit, value).ok()?.slice()).into_owned());
         let mut path = text(entry.path_name())?;
         if let Some(directory) = entry.directory(header).and_then(text) {
             path = join(&directory, &path);
         }
         if let Some(directory) = unit.comp_dir {
-            path = join(&String::from_utf8_lossy(directory.slice()), &path);
+            path = join(&text_of_bytes(directory.slice()), &path);
         }
         Some(path)
     }
@@ -385,9 +395,9 @@ impl<'a> DebugInfo<'a> {
                 | dw::DW_TAG_class_type
                 | dw::DW_TAG_union_type
                 | dw::DW_TAG_enumeration_type => {
-                    if let Some(name) = self.name(die) {
-                        parts.push(name);
-                    }
+                    // In a unit for one type those around it are only named by their signatures.
+                    let named = || self.name(self.reference(die, &self.entry(die)?, dw::DW_AT_signature)?);
+                    parts.extend(self.name(die).or_else(named));
                 }
                 _ => break,
             }
@@ -437,9 +447,9 @@ impl<'a> DebugInfo<'a> {
             }
             // A class completed outside the namespace or class that declares it.
             let completed = entry.has_attr(dw::DW_AT_specification).then(|| self.qualified_name(child)).flatten();
-            let name = match self.own_name(child, entry) {
+            let name = match self.full_name(child, entry) {
                 _ if completed.is_some() => completed.unwrap_or_default(),
-                Some(name) if prefix.is_empty() => name.to_owned(),
+                Some(name) if prefix.is_empty() => name.into_owned(),
                 Some(name) => format!("{prefix}::{name}"),
                 None if namespace => prefix.to_owned(),
                 None => return,

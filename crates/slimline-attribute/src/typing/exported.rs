@@ -5,6 +5,7 @@
 //!
 //! Only structures that are asked for get rows: a library exports thousands of functions, whose parameters hold thousands of types.
 
+use std::borrow::Cow;
 use std::rc::Rc;
 
 use gimli::constants as dw;
@@ -35,7 +36,7 @@ pub struct ExportedType {
     pub by: Vec<SourcePosition>,
 }
 
-impl DebugInfo<'_> {
+impl<'a> DebugInfo<'a> {
     /// The structures that exported functions take or return, and that exported variables are of, with those that these hold by value:
     /// of them those whose unqualified names are `wanted`. Types are rows of `table`.
     pub fn exported_types(
@@ -135,7 +136,7 @@ impl DebugInfo<'_> {
     }
 
     /// As the source calls it: one without a name by its `typedef`.
-    fn short_name(&self, structure: Die) -> Option<&str> {
+    fn short_name(&self, structure: Die) -> Option<Cow<'a, str>> {
         let named = |offset| self.name(Die { unit: structure.unit, offset });
         self.name(structure).or_else(|| named(self.index(structure.unit).typedef_of(structure.offset)?))
     }

@@ -144,7 +144,7 @@ impl<'a> DebugInfo<'a> {
         Some(Local {
             at,
             bytes: shape.bytes(),
-            name: self.name(die)?.to_owned(),
+            name: self.name(die)?.into_owned(),
             is_aggregate,
             die,
             type_: variable.type_,

@@ -33,6 +33,7 @@ mod shape;
 mod spelling;
 mod state;
 pub mod statics;
+mod template_names;
 mod transfer;
 mod unit_index;
 mod value;

@@ -76,6 +76,9 @@ pub(super) type Fields = Vec<Field>;
 /// What a program can address: sizes and offsets beyond are damage, and no sum of smaller ones overflows.
 const MOST_BYTES: u64 = 1 << 47;
 
+/// Unspecified types that no object has.
+const RESULTS: [&str; 3] = ["auto", "decltype(auto)", "void"];
+
 /// Parts that are looked at for whether a type is bytes and nothing else.
 const MOST_PARTS: u32 = 256;
 
@@ -98,8 +101,10 @@ impl<'a> DebugInfo<'a> {
                 Some(target) => self.shape(target),
                 None => Some(Shape::Void),
             },
-            dw::DW_TAG_base_type | dw::DW_TAG_ptr_to_member_type | dw::DW_TAG_unspecified_type => {
-                Some(Shape::Scalar { bytes: bytes.unwrap_or(0) })
+            dw::DW_TAG_base_type | dw::DW_TAG_ptr_to_member_type => Some(Shape::Scalar { bytes: bytes.unwrap_or(0) }),
+            dw::DW_TAG_unspecified_type => {
+                let bytes = bytes.unwrap_or_else(|| self.unspecified_bytes(die, &entry));
+                Some(if bytes == 0 { Shape::Void } else { Shape::Scalar { bytes } })
             }
             // Text whose length is known only at run time goes on from its first character.
             dw::DW_TAG_string_type => Some(Shape::Scalar { bytes: bytes.unwrap_or(1) }),
@@ -150,6 +155,14 @@ impl<'a> DebugInfo<'a> {
             dw::DW_TAG_subrange_type => self.shape(self.reference(die, &entry, dw::DW_AT_type)?),
             _ => None,
         }
+    }
+
+    /// Size of a type that debug information only names: compilers leave it out for the type of `nullptr`, which is as large as a
+    /// pointer. The others stand for what a function returns, and have no size.
+    fn unspecified_bytes(&self, die: Die, entry: &Entry<'a>) -> u64 {
+        let is_result = self.own_name(die, entry).is_none_or(|name| RESULTS.contains(&name));
+        let word = self.unit(die.unit).map_or(0, |unit| unit.encoding().address_size);
+        if is_result { 0 } else { u64::from(word) }
     }
 
     /// Whether an array lies elsewhere, and the first word of a descriptor points to it (Fortran's allocatable, pointer

@@ -208,8 +208,8 @@ impl Function<'_, '_> {
         }
         let first = state.get(Gpr::RDI);
         let returns_first = callee.is_some_and(|callee| {
-            let name = self.info.name(callee).unwrap_or("");
-            RETURN_FIRST.contains(&name.strip_prefix("__builtin_").unwrap_or(name))
+            let name = self.info.name(callee).unwrap_or_default();
+            RETURN_FIRST.contains(&name.strip_prefix("__builtin_").unwrap_or(&*name))
         });
         if let Some(Watch { return_address, handed: Handed::Built(offset) }) = self.watch
             && return_address == after

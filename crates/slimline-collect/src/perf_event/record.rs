@@ -1,5 +1,6 @@
 //! Records of the kernel, each with its own fields and a trailer.
 
+use crate::mapped_path::mapped_path;
 use slimline_trace::address::{Avma, FileOffset};
 use slimline_trace::tables;
 
@@ -136,7 +137,7 @@ impl Mapping<'_> {
             MappingOrigin::Inode { major, minor, inode } => (format!("{major:02x}:{minor:02x}"), inode),
             MappingOrigin::BuildId(_) | MappingOrigin::Untold => ("00:00".to_owned(), 0),
         };
-        let name = String::from_utf8_lossy(self.name).into_owned();
+        let name = mapped_path(self.name, inode, None);
         let is_anonymous = name == "//anon";
         Some(tables::Mapping {
             start: Avma(self.start),

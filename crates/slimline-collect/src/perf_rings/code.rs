@@ -7,9 +7,9 @@
 use std::collections::HashMap;
 use std::fs::{File, Metadata};
 use std::os::unix::fs::{FileExt, MetadataExt};
-use std::path::Path;
 
 use slimline_emulate::Memory;
+use slimline_trace::path_text::path_of;
 use slimline_trace::regular_file::open_regular;
 use slimline_trace::tables::Mapping;
 
@@ -115,7 +115,7 @@ fn open(mapping: &Mapping, owner: Owner) -> Option<File> {
     let of_process = format!("/proc/{}/root{}", owner.pid, mapping.path);
     let files: Vec<(File, Metadata)> = [of_process.as_str(), mapping.path.as_str()]
         .into_iter()
-        .filter_map(|path| open_regular(Path::new(path)).ok())
+        .filter_map(|path| open_regular(&path_of(path)).ok())
         .filter_map(|file| file.metadata().ok().map(|found| (file, found)))
         .collect();
     let same = files.iter().position(|(_, found)| found.ino() == mapping.inode);

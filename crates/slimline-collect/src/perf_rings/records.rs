@@ -150,7 +150,7 @@ pub(super) enum What {
     /// Memory was mapped.
     Mapped(Mapping),
     /// What `/proc/<pid>/maps` said.
-    Maps(String),
+    Maps(Vec<u8>),
     /// The thread has a name; by `exec` it is another program's.
     Named { name: String, by_exec: bool },
     /// The thread began, made by this one.

@@ -1,6 +1,7 @@
 //! The processes that are sampled from outside: what the records of all CPUs, in order of time, tell of them.
 
 use std::collections::{HashMap, HashSet};
+use std::fs;
 
 use slimline_trace::session::{ProcessSummary, Trigger};
 
@@ -12,7 +13,6 @@ use super::{RingOptions, Sampled};
 use crate::clock::{monotonic_ns, unix_ns};
 use crate::live_mappings::LiveMappings;
 use crate::perf_event::TaskId;
-use crate::proc_text;
 use crate::program_run::ProgramRun;
 use crate::writer_thread::WriterThread;
 
@@ -199,7 +199,7 @@ impl Tracks {
             let now_ns = monotonic_ns();
             // Refused or gone: the kernel's records have told the most of it.
             if image.takes_maps(now_ns)
-                && let Ok(text) = proc_text::read(&format!("/proc/{pid}/maps"))
+                && let Ok(text) = fs::read(format!("/proc/{pid}/maps"))
                 && !text.is_empty()
             {
                 let task = TaskId { pid, tid: pid };

@@ -8,6 +8,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use slimline_trace::path_text::{bytes_of, path_of};
 use slimline_trace::stream::chunk::Chunk;
 use slimline_trace::stream::record::ModuleId;
 use slimline_trace::stream::ring::ObjectHead;
@@ -15,6 +16,7 @@ use slimline_trace::stream::translated::{CodeHead, Counter, Described, FILE_EXTE
 
 use super::object::is_stripped;
 use super::{Event, NoAllocator, ProcessEnd, ProcessLosses, TraceSink, Unseen};
+use crate::mapped_path::mapped_path;
 
 /// Segments of one module, from one on, that come from one file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -58,7 +60,7 @@ impl CodeFile {
             add_losses(&mut end.losses, |counter| CodeHead::counted(&head, counter));
             let first = self.files.first().filter(|_| CodeHead::counted(&head, Counter::AllocatorFiles) == 0);
             end.no_allocator =
-                first.map(|file| NoAllocator { file: file.clone(), is_stripped: is_stripped(Path::new(file)) });
+                first.map(|file| NoAllocator { file: file.clone(), is_stripped: is_stripped(&path_of(file)) });
         }
     }
 
@@ -83,7 +85,7 @@ impl CodeFile {
             rest = &rest[bytes..];
             let site = match described {
                 Described::File(path) => {
-                    self.files.push(path);
+                    self.files.push(mapped_path(&bytes_of(&path), 0, None));
                     continue;
                 }
                 Described::Function(name) => {

@@ -39,7 +39,7 @@ use crate::regions::{self, WrittenProfile};
 use crate::run_directory::{Library, RunDirectory};
 use crate::signals::{self, HeldSignals};
 use crate::until::{Until, wait};
-use crate::{RecordError, program};
+use crate::{RecordError, limits, program};
 
 pub use code::FoundCode;
 pub use collector::TraceCollector;
@@ -313,6 +313,7 @@ pub fn check_command(command: &[OsString]) -> Result<(), RecordError> {
 
 /// A command that can be started: its name, its arguments, and the file that it is.
 fn startable(command: &[OsString]) -> Result<(&OsString, &[OsString], PathBuf), RecordError> {
+    limits::check_own()?;
     check_proc()?;
     let (name, arguments) = command.split_first().ok_or(RecordError::NoCommand)?;
     let program = program::find(name)?;

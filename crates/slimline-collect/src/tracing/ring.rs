@@ -11,15 +11,17 @@ use std::fs::{File, OpenOptions};
 use std::io;
 use std::mem::offset_of;
 use std::path::Path;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
+use crate::mapped_path::mapped_path;
 use memmap2::{MmapOptions, MmapRaw};
 use rustix::thread::futex;
 use slimline_trace::stream::record::MAX_SEGMENT_WORDS;
 use slimline_trace::stream::ring::{
-    BLOCKS, BLOCKS_OFFSET, CHUNK_BYTES, CLOSED_BY_READER, CLOSED_WITHOUT_READER, FILE_BYTES, GATE_OFFSET, MAGIC,
-    OBJECTS_BYTES, OBJECTS_OFFSET, OVERFLOW_BYTES, ObjectHead, RingHeader, RingState, SHARED, SHARED_OFFSET, SLOTS,
-    SLOTS_OFFSET, SharedMapping, Slot, SlotState, ThreadBlock, UNKNOWN_BYTES, VERSION, chunk_offset,
+    BLOCKS, BLOCKS_OFFSET, CHUNK_BYTES, CLOSED_BY_READER, CLOSED_WITHOUT_READER, FILE_BYTES, GATE_OFFSET, HEAD_BYTES,
+    MAGIC, OBJECTS_BYTES, OBJECTS_OFFSET, OVERFLOW_BYTES, ObjectHead, RingHeader, RingState, SHARED, SHARED_OFFSET,
+    SLOTS, SLOTS_OFFSET, SharedMapping, Slot, SlotState, ThreadBlock, UNKNOWN_BYTES, VERSION, chunk_offset,
 };
 
 use super::{Fork, OwnBlock, ProcessLosses, SharedRange};
@@ -29,10 +31,16 @@ use crate::pid_namespace::Numbers;
 /// Words that a chunk can hold, with what its last record writes beyond it.
 pub(super) const CHUNK_WORDS: usize = (CHUNK_BYTES + OVERFLOW_BYTES) / 8;
 
+/// Bytes before any chunk, in whole pages.
+const MAPPED_HEAD_BYTES: usize = HEAD_BYTES.next_multiple_of(4096);
+
 /// A mapped ring.
 #[derive(Debug)]
 pub(super) struct RingFile {
-    mapping: MmapRaw,
+    /// What comes before the chunks.
+    head: MmapRaw,
+    /// The chunks, mapped when they are first looked at.
+    chunks: Box<[OnceLock<MmapRaw>]>,
     file: File,
 }
 
@@ -97,7 +105,8 @@ impl RingFile {
 
     fn map(file: File) -> io::Result<Self> {
         survive_cut_files();
-        Ok(Self { mapping: MmapOptions::new().len(FILE_BYTES).map_raw(&file)?, file })
+        let head = MmapOptions::new().len(MAPPED_HEAD_BYTES).map_raw(&file)?;
+        Ok(Self { head, chunks: (0..SLOTS).map(|_| OnceLock::new()).collect(), file })
     }
 
     /// Whether the file has become shorter: what is read of it may be zeros that nobody wrote.
@@ -105,26 +114,43 @@ impl RingFile {
         self.file.metadata().map_or(true, |found| found.len() < FILE_BYTES as u64)
     }
 
-    /// The word at `offset`, which must be a multiple of 8 inside the file.
+    /// All words of a slot's chunk; none where it can't be mapped.
+    fn chunk_words(&self, slot: usize) -> &[AtomicU64] {
+        let place = &self.chunks[slot];
+        if place.get().is_none() {
+            let offset = chunk_offset(slot) as u64;
+            let Ok(mapped) = MmapOptions::new().offset(offset).len(CHUNK_WORDS * 8).map_raw(&self.file) else {
+                // There is no address space left (ulimit -v): nobody could take what is written.
+                self.stop();
+                return &[];
+            };
+            // Where another thread was first, its mapping is as good.
+            let _ = place.set(mapped);
+        }
+        // SAFETY: as in `word`, for all words of the mapping.
+        place.get().map_or(&[], |chunk| unsafe { std::slice::from_raw_parts(chunk.as_mut_ptr().cast(), CHUNK_WORDS) })
+    }
+
+    /// The word at `offset`, which must be a multiple of 8 before the chunks.
     fn word(&self, offset: usize) -> &AtomicU64 {
-        assert!(offset.is_multiple_of(8) && offset + 8 <= self.mapping.len());
+        assert!(offset.is_multiple_of(8) && offset + 8 <= self.head.len());
         // SAFETY: the mapping lives as long as `self`, is page-aligned and readable and writable; the assertion keeps
         // the word inside it and aligned. Atomics may be changed by others at any time.
-        unsafe { AtomicU64::from_ptr(self.mapping.as_mut_ptr().add(offset).cast()) }
+        unsafe { AtomicU64::from_ptr(self.head.as_mut_ptr().add(offset).cast()) }
     }
 
-    /// The `count` words at `offset`, which must be a multiple of 8; all inside the file.
+    /// The `count` words at `offset`, which must be a multiple of 8; all before the chunks.
     fn words(&self, offset: usize, count: usize) -> &[AtomicU64] {
-        assert!(offset.is_multiple_of(8) && count <= (self.mapping.len() - offset) / 8);
+        assert!(offset.is_multiple_of(8) && count <= (self.head.len() - offset) / 8);
         // SAFETY: as in `word`, for `count` words.
-        unsafe { std::slice::from_raw_parts(self.mapping.as_mut_ptr().add(offset).cast(), count) }
+        unsafe { std::slice::from_raw_parts(self.head.as_mut_ptr().add(offset).cast(), count) }
     }
 
-    /// The half word at `offset`, which must be a multiple of 4 inside the file.
+    /// The half word at `offset`, which must be a multiple of 4 before the chunks.
     fn half(&self, offset: usize) -> &AtomicU32 {
-        assert!(offset.is_multiple_of(4) && offset + 4 <= self.mapping.len());
+        assert!(offset.is_multiple_of(4) && offset + 4 <= self.head.len());
         // SAFETY: as in `word`. No field is accessed in both sizes.
-        unsafe { AtomicU32::from_ptr(self.mapping.as_mut_ptr().add(offset).cast()) }
+        unsafe { AtomicU32::from_ptr(self.head.as_mut_ptr().add(offset).cast()) }
     }
 
     fn u32_at(&self, offset: usize) -> u32 {
@@ -263,7 +289,8 @@ impl RingFile {
 
     /// Copies a chunk from its word `from` on into `words` (cleared first), and makes its slot free, with zeros in it.
     pub(super) fn take(&self, chunk: &ChunkHead, from: usize, words: &mut Vec<u64>) {
-        let source = self.words(chunk_offset(chunk.slot), chunk.words.unwrap_or(CHUNK_WORDS));
+        let source = self.chunk_words(chunk.slot);
+        let source = &source[..source.len().min(chunk.words.unwrap_or(CHUNK_WORDS))];
         copy(source.get(from..).unwrap_or(&[]), words);
         clear(source);
         self.word(Self::slot_offset(chunk.slot, offset_of!(Slot, began))).store(0, Ordering::Relaxed);
@@ -277,13 +304,13 @@ impl RingFile {
 
     /// Copies a chunk that its thread had when it ended.
     pub(super) fn peek(&self, chunk: &ChunkHead, from: usize, words: &mut Vec<u64>) {
-        copy(self.words(chunk_offset(chunk.slot), CHUNK_WORDS).get(from..).unwrap_or(&[]), words);
+        copy(self.chunk_words(chunk.slot).get(from..).unwrap_or(&[]), words);
     }
 
     /// Copies what there is of a chunk that its thread goes on writing, from its end down: a thread is done with a record before it writes
     /// the next one, so whatever is copied before a record's words and header they are as they stay.
     pub(super) fn peek_growing(&self, chunk: &ChunkHead, from: usize, words: &mut Vec<u64>) {
-        let source = self.words(chunk_offset(chunk.slot), CHUNK_WORDS).get(from..).unwrap_or(&[]);
+        let source = self.chunk_words(chunk.slot).get(from..).unwrap_or(&[]);
         // More zeros than a record has.
         let is_written = |part: &&[AtomicU64]| part.iter().any(|word| word.load(Ordering::Relaxed) != 0);
         let parts = source.chunks(1 + MAX_SEGMENT_WORDS).take_while(is_written).count();
@@ -340,7 +367,7 @@ impl RingFile {
         while let Some(head) = ObjectHead::read(rest) {
             let behind = &rest[ObjectHead::BYTES..];
             let path = behind.split(|&byte| byte == 0).next().unwrap_or_default();
-            objects.push((head, String::from_utf8_lossy(path).into_owned()));
+            objects.push((head, mapped_path(path, 0, Some(self.numbers().pid))));
             rest = behind.get(path.len() + 1..).unwrap_or_default();
         }
         (objects, end)

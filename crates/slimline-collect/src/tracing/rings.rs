@@ -3,8 +3,11 @@
 use std::collections::{HashMap, HashSet};
 use std::fs::{self, DirEntry};
 use std::io;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
+use crate::mapped_path::mapped_path;
+use slimline_trace::path_text::{path_of, text_of_existing};
 use slimline_trace::stream::chunk::Chunk;
 use slimline_trace::stream::ring::FILE_EXTENSION;
 
@@ -99,7 +102,7 @@ impl Rings {
             running: Vec::new(),
             known: HashSet::new(),
             processes: 0,
-            started: (pid, program.to_string_lossy().into_owned()),
+            started: (pid, text_of_existing(program.as_os_str())),
             programs: HashMap::new(),
             runs,
             last_look_ns: 0,
@@ -271,7 +274,7 @@ impl Rings {
         let running = (numbers.origin == Origin::Here).then(|| (self.runs)(numbers.pid)).flatten();
         let is_first = self.programs.is_empty();
         let program = running
-            .map(|path| path.to_string_lossy().into_owned())
+            .map(|path| mapped_path(path.as_os_str().as_bytes(), 0, Some(numbers.pid)))
             .or_else(|| self.programs.get(&ring.image()).cloned())
             .or_else(|| (is_first && numbers.pid == self.started.0).then(|| self.started.1.clone()))
             .unwrap_or_default();
@@ -323,7 +326,7 @@ impl Running {
         let (objects, end) = self.ring.objects(self.objects_to);
         self.objects_to = end;
         for (head, path) in objects {
-            let section = site_section(Path::new(&path));
+            let section = site_section(&path_of(&path));
             sink.take(Event::Object { process: self.number, path, head, section })?;
         }
         let (process, blocks) = (self.number, self.ring.blocks(self.blocks_to));

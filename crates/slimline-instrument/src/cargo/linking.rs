@@ -12,7 +12,7 @@ use tempfile::TempDir;
 use super::objects::{Job, Objects, Parts, is_part};
 use super::scratch::Signal;
 use super::{CargoError, io_error, scratch};
-use crate::driver::{BEHIND_RUNTIME, before_runtime, exit_status};
+use crate::driver::{BEHIND_RUNTIME, before_runtime, exit_status, runtime_file};
 use crate::rewrite::OwnAllocators;
 
 /// The linker that is to be run.
@@ -38,8 +38,7 @@ pub(super) fn link(
     if let Some(status) = signal.ended() {
         return Ok(status);
     }
-    let archive = directory.path().join("libslimline_runtime.a");
-    fs::write(&archive, runtime).map_err(|error| io_error(&archive, error))?;
+    let archive = runtime_file(runtime, directory.path()).map_err(|error| io_error(directory.path(), error))?;
     let mut arguments = arguments.to_vec();
     for argument in &mut arguments {
         export_runtime(argument, directory.path())?;

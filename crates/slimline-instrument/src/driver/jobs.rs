@@ -4,6 +4,8 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
 
+use super::SHORT_NAMES;
+
 /// One program that the compiler would start.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Job {
@@ -140,6 +142,8 @@ impl Job {
                 b"-emit-obj" | b"-S" => arguments.push("-emit-llvm-bc".into()),
                 // Names of values are often those of variables.
                 b"-discard-value-names" => {}
+                // Sites would have the names without arguments, too. A file of arguments may say it.
+                name if name.starts_with(SHORT_NAMES.as_bytes()) => {}
                 // What only code generation writes.
                 b"-split-dwarf-output" | b"-stack-usage-file" => drop(given.next()),
                 b"-o" => {

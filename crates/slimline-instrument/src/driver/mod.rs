@@ -8,6 +8,7 @@
 pub(crate) mod fortran;
 mod jobs;
 pub(crate) mod prepared;
+mod runtime_file;
 mod sources;
 
 use std::ffi::{OsStr, OsString};
@@ -18,6 +19,7 @@ use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 
+use slimline_trace::path_text::text_of;
 use tempfile::TempDir;
 
 use crate::llvm::{self, Llvm, LlvmError};
@@ -25,6 +27,7 @@ use crate::rewrite::{Origin, OwnAllocators, RewriteError, Told, rewrite};
 pub(crate) use jobs::{BEHIND_RUNTIME, Job, WITHOUT_C_LIBRARY, before_runtime};
 use jobs::{Purpose, Said};
 use prepared::Prepared;
+pub(crate) use runtime_file::runtime_file;
 use sources::prepared;
 
 /// The header by which programs of C and C++ say what of them is to be traced, timed and watched.
@@ -37,6 +40,8 @@ pub const CLANG_VARIABLE: &str = "SLIMLINE_CLANG";
 pub const FLANG_VARIABLE: &str = "SLIMLINE_FLANG";
 /// The argument that has values told, which neither clang nor cargo knows.
 pub const VALUES_ARGUMENT: &str = "--slimline-values";
+/// How the option begins that leaves template arguments out of names.
+const SHORT_NAMES: &str = "-gsimple-template-names";
 /// Arguments of a linker beyond which they are given in a file: well below what Linux takes.
 const MAX_ARGUMENT_BYTES: usize = 1 << 20;
 
@@ -216,7 +221,7 @@ impl Run<'_> {
         let object = PathBuf::from(job.after("-o").unwrap_or_default());
         // A temporary name is another each time, and says nothing.
         let is_between = object.starts_with(self.directory.path());
-        let name = if is_between { String::new() } else { object.display().to_string() };
+        let name = if is_between { String::new() } else { text_of(object.as_os_str()).into_owned() };
         let origin = Origin { object: name, producer: self.producer.to_owned(), copy: prepared.copy };
         let done = rewrite(llvm, &optimized, &rewritten, &self.told, &origin);
         let done = done.map_err(|error| DriverError::Rewrite { object, error })?;
@@ -236,8 +241,8 @@ impl Run<'_> {
     }
 
     fn link(&self, job: &Job) -> Result<u8, DriverError> {
-        let archive = self.directory.path().join("libslimline_runtime.a");
-        fs::write(&archive, self.runtime).map_err(|error| io_error(&archive, error))?;
+        let scratch = self.directory.path();
+        let archive = runtime_file(self.runtime, scratch).map_err(|error| io_error(scratch, error))?;
         let mut job = job.with_runtime(&archive);
         if job.arguments.iter().map(|argument| argument.len() + 1).sum::<usize>() > MAX_ARGUMENT_BYTES {
             let file = self.directory.path().join("arguments");
@@ -267,6 +272,9 @@ fn response_file(arguments: &[OsString]) -> Vec<u8> {
 
 /// Whether an argument asks for less debug information than names of variables and types need.
 pub(crate) fn is_less_debug(argument: &OsStr) -> bool {
+    if argument.as_bytes().starts_with(SHORT_NAMES.as_bytes()) {
+        return true;
+    }
     const LESS: &[&str] = &["-g0", "-g1", "-ggdb0", "-ggdb1", "-gmlt", "-gline-tables-only", "-gline-directives-only"];
     LESS.iter().any(|less| argument == *less)
 }

@@ -9,7 +9,7 @@ use std::process::Command;
 use super::assembly::instrument;
 use super::sources::prepared;
 use super::{GccError, REFUSED, io_error};
-use crate::driver::{Job, WITHOUT_C_LIBRARY, exit_status};
+use crate::driver::{Job, WITHOUT_C_LIBRARY, exit_status, runtime_file};
 use crate::rewrite::OwnAllocators;
 
 /// The name that says that this program is gcc's wrapper.
@@ -138,8 +138,7 @@ fn link(job: &Job, directory: &Path, runtime: &[u8]) -> Result<u8, GccError> {
         let (argument, reason) = WITHOUT_C_LIBRARY;
         return Err(GccError::Argument { argument: argument.to_owned(), reason });
     }
-    let archive = directory.join("libslimline_runtime.a");
-    fs::write(&archive, runtime).map_err(|error| io_error(&archive, error))?;
+    let archive = runtime_file(runtime, directory).map_err(|error| io_error(directory, error))?;
     start(&job.with_runtime(&archive))
 }
 

@@ -1,5 +1,6 @@
 //! Metadata: debug information and type-based aliasing.
 
+use slimline_trace::path_text::text_of_bytes;
 use std::borrow::Cow;
 use std::ffi::{OsStr, c_uint};
 use std::hash::{Hash, Hasher};
@@ -7,7 +8,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::ptr::null_mut;
 
 use super::module::taken;
-use super::{Module, Value, api, text};
+use super::{Module, Value, api, bytes_at, text};
 
 /// What a node of metadata describes, as far as it matters here.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -250,7 +251,8 @@ impl<'m> Metadata<'m> {
         Self::some(self.module, unsafe { (self.module.api().LLVMDILocationGetInlinedAt)(self.raw) })
     }
 
-    /// Directory and name of the file of a structure, or of a function or a block of its source.
+    /// Directory and name of the file of a structure, or of a function or a block of its source: their texts
+    /// ([`path_text`](slimline_trace::path_text)).
     pub fn file(self) -> Option<(Cow<'m, str>, Cow<'m, str>)> {
         // Structures, and files, units, functions, blocks and namespaces.
         if !matches!(self.number(), 13 | 15..=20) {
@@ -262,7 +264,7 @@ impl<'m> Metadata<'m> {
         let part = |get: TextOf<c_uint>| {
             let mut bytes = 0;
             // SAFETY: a file; its texts live as long as the context.
-            unsafe { text(get(file.raw, &mut bytes), bytes as usize) }
+            text_of_bytes(unsafe { bytes_at(get(file.raw, &mut bytes), bytes as usize) })
         };
         Some((part(api.LLVMDIFileGetDirectory), part(api.LLVMDIFileGetFilename)))
     }

@@ -127,9 +127,19 @@ impl Llvm {
 ///
 /// `text` is null or points to `bytes` bytes that nobody changes meanwhile.
 unsafe fn text<'a>(text: *const std::ffi::c_char, bytes: usize) -> std::borrow::Cow<'a, str> {
+    // SAFETY: promised by the caller.
+    String::from_utf8_lossy(unsafe { bytes_at(text, bytes) })
+}
+
+/// The bytes of a text.
+///
+/// # Safety
+///
+/// As of [`text`].
+unsafe fn bytes_at<'a>(text: *const std::ffi::c_char, bytes: usize) -> &'a [u8] {
     if text.is_null() {
-        return std::borrow::Cow::Borrowed("");
+        return &[];
     }
     // SAFETY: promised by the caller.
-    String::from_utf8_lossy(unsafe { std::slice::from_raw_parts(text.cast(), bytes) })
+    unsafe { std::slice::from_raw_parts(text.cast(), bytes) }
 }

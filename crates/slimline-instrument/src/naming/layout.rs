@@ -39,6 +39,8 @@ pub(super) mod tag {
     pub(in crate::naming) const RESTRICT: u16 = 0x37;
     pub(in crate::naming) const BASE: u16 = 0x24;
     pub(in crate::naming) const RVALUE_REFERENCE: u16 = 0x42;
+    /// Of `nullptr`'s type alone, as far as clang writes it.
+    pub(in crate::naming) const UNSPECIFIED: u16 = 0x3b;
     pub(in crate::naming) const ATOMIC: u16 = 0x47;
 }
 
@@ -147,7 +149,11 @@ impl<'m> Layouts<'m> {
 
     /// Bytes of a type; 0 where it is not known.
     pub(super) fn bytes(&self, r#type: Metadata<'m>) -> u64 {
-        self.bare(r#type).0.map_or(0, |bare| bare.size_bits() / 8)
+        self.bare(r#type).0.map_or(0, |bare| match bare.tag() {
+            // Of nullptr's type no size is told: it is a pointer's.
+            Some(tag::UNSPECIFIED) => 8,
+            _ => bare.size_bits() / 8,
+        })
     }
 
     /// Whether it has members.
@@ -378,7 +384,7 @@ impl<'m> Layouts<'m> {
     /// What values of a type are to a processor.
     fn kind(&self, r#type: Metadata<'m>) -> Option<ValueKind> {
         match r#type.tag()? {
-            tag::POINTER | tag::REFERENCE | tag::RVALUE_REFERENCE => Some(ValueKind::Pointer),
+            tag::POINTER | tag::REFERENCE | tag::RVALUE_REFERENCE | tag::UNSPECIFIED => Some(ValueKind::Pointer),
             tag::ENUMERATION => Some(ValueKind::Integer),
             // LLVM's C API does not tell the encoding.
             tag::BASE if ["float", "double"].contains(&&*r#type.type_name()) => Some(ValueKind::Float),

@@ -55,8 +55,10 @@ pub(crate) const NOTE: &CStr = c"__slimline_note";
 /// A byte: 0 where everything is recorded. The one [`SEVERAL_OFFSET`] behind it: whether records have time stamps.
 pub const GATE: &CStr = c"__slimline_gate";
 /// Functions of the C library that the runtime must see, and those of its own in their place: what installs signal handlers, maps memory
-/// that processes may share, and makes children.
-pub(crate) const REDIRECTED: [(&CStr, &CStr); 16] = [
+/// that processes may share, locks all memory, and makes children.
+pub(crate) const REDIRECTED: [(&CStr, &CStr); 18] = [
+    (c"mlockall", c"__slimline_mlockall"),
+    (c"munlockall", c"__slimline_munlockall"),
     (c"sigaction", c"__slimline_sigaction"),
     (c"signal", c"__slimline_signal"),
     (c"bsd_signal", c"__slimline_signal"),

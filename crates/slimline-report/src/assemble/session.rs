@@ -112,7 +112,7 @@ fn lost(info: &SessionInfo, quality: &SampleQuality) -> view::Lost {
             (&mut lost.throttled, losses.triggers_in_agent.saturating_add(losses.throttled)),
             (&mut lost.messages, messages),
             (&mut lost.damaged, losses.damaged_messages),
-            (&mut lost.threads, losses.threads_without_ring),
+            (&mut lost.threads, losses.threads_without_ring.saturating_add(losses.threads_without_timer)),
             (&mut lost.children, losses.children_unrecorded),
             (&mut lost.stacks, losses.stacks_dropped),
             (&mut lost.blocks, losses.blocks_unindexed),
@@ -198,8 +198,8 @@ fn notes(info: &SessionInfo) -> Vec<String> {
     let outside = info.processes.iter().filter(|process| process.trigger == Trigger::PerfRing).count();
     if outside > 0 && collector.trigger != Trigger::PerfRing {
         notes.push(format!(
-            "{outside} of {} processes ran programs that can't have the agent, or were started without it (env -i), and were \
-             sampled from outside: blocks of their heap are not told apart",
+            "{outside} of {} processes ran programs that can't have the agent, began by a system call that it did not see, or were \
+             started without it (env -i), and were sampled from outside: blocks of their heap are not told apart",
             info.processes.len()
         ));
     }
@@ -230,6 +230,15 @@ fn notes(info: &SessionInfo) -> Vec<String> {
         format!("functions of allocators other than the C library's were not looked for in {}", unlooked.objects())
     }));
     notes.extend(failures(info));
+    let untimed =
+        info.processes.iter().map(|process| process.losses.threads_without_timer).fold(0, u64::saturating_add);
+    if untimed > 0 {
+        let threads = if untimed == 1 { "1 thread has" } else { &format!("{untimed} threads have") };
+        notes.push(format!(
+            "{threads} no samples: the limit on pending signals (ulimit -i) left no timer, and there are no perf events \
+             instead; raise the limit by the number of threads, or record with --out-of-process"
+        ));
+    }
     for process in info.processes.iter().filter(|process| process.failure.is_none()) {
         if process.trigger == Trigger::Off && process.trigger_errno != 0 {
             let error = io::Error::from_raw_os_error(process.trigger_errno.cast_signed());

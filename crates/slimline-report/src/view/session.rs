@@ -138,7 +138,7 @@ pub struct Lost {
     /// Messages of an agent, records of the kernel, and records and rows of an imported file that were damaged.
     #[serde(default)]
     pub damaged: u64,
-    /// Threads that had no ring.
+    /// Threads that had no ring or no timer.
     pub threads: u64,
     /// Forked processes that could not make the file that an agent shares with the collector.
     #[serde(default)]

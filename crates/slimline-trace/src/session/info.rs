@@ -492,6 +492,9 @@ pub struct Losses {
     pub kernel_samples: u64,
     /// Threads that found no free ring.
     pub threads_without_ring: u64,
+    /// Threads that the limit on pending signals left without a timer.
+    #[serde(default)]
+    pub threads_without_timer: u64,
     /// Forked children that could make no file of their own.
     #[serde(default)]
     pub children_unrecorded: u64,

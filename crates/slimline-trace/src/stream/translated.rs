@@ -182,6 +182,8 @@ impl SiteCode {
 
 #[cfg(feature = "session")]
 mod reading {
+    use crate::path_text;
+
     use super::{
         CodeHead, Counter, MAGIC, Position, Relative, SITE_BYTES, SiteCode, TAG_FILE, TAG_FUNCTION, TAG_SITE, VERSION,
         ValueKind,
@@ -237,7 +239,7 @@ mod reading {
                     let length = high as usize;
                     let whole = 8 + length.next_multiple_of(8);
                     let text = bytes.get(..whole).filter(|_| length <= MOST_TEXT_BYTES)?;
-                    let text = String::from_utf8_lossy(&text[8..8 + length]).into_owned();
+                    let text = path_text::text_of_bytes(&text[8..8 + length]).into_owned();
                     Some((if tag == TAG_FILE { Self::File(text) } else { Self::Function(text) }, whole))
                 }
                 TAG_SITE => {

@@ -20,7 +20,8 @@ table! {
         device: String as Dictionary,
         /// Inode; 0 for anonymous memory.
         inode: u64 as Delta,
-        /// Path or name in brackets; empty for anonymous memory. Bytes that are not UTF-8 are replaced.
+        /// Path or name in brackets; empty for anonymous memory. A path's text ([`path_text`](crate::path_text)); it ends in
+        /// ` (deleted)` only where the file was gone.
         path: String as Dictionary,
         /// First snapshot that had it.
         first_seen_ns: u64 as Delta,

@@ -53,6 +53,7 @@ pub(crate) fn summary(directory: &str) -> ProcessSummary {
         trigger: Trigger::PerfSigtrap,
         trigger_errno: 0,
         between_errno: 0,
+        forked_ns: 0,
         started_ns: 100,
         ended_ns: 400,
         parts: 2,

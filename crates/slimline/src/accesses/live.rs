@@ -15,6 +15,7 @@ use slimline_collect::{Event, PageHomes, TracePlan, TraceSink};
 use slimline_report::simulation::AccessTrace;
 use slimline_simulate::access::{Access, Consumer, Located};
 use slimline_simulate::interleave::Interleaver;
+use slimline_trace::path_text::text_of;
 use slimline_trace::stream::chunk::Chunk;
 use slimline_trace::stream::decode::{Decoder, Program};
 use slimline_trace::stream::growing::GrowingProgram;
@@ -77,7 +78,7 @@ pub(super) fn read(
         rest.for_each(|what| say(format_args!("slimline: missing: {what}")));
         outcome.exit();
     }
-    let words = command.iter().map(|word| word.to_string_lossy().into_owned());
+    let words = command.iter().map(|word| text_of(word).into_owned());
     let trace = AccessTrace {
         file: "live".to_owned(),
         format: "trace",

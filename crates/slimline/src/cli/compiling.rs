@@ -1,8 +1,34 @@
 //! Arguments of `slimline cc`, `gcc` and `cargo`, and what is to be known of them.
 
 use std::ffi::OsString;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
+
+/// Subcommands that build programs. A link to this program that is called `slimline-` and one of these runs it.
+pub(crate) const COMPILERS: [&str; 7] = ["cc", "c++", "flang", "gcc", "g++", "gfortran", "cargo"];
+
+/// The arguments with the subcommand that the program's own name stands for.
+pub(crate) fn with_subcommand(mut arguments: Vec<OsString>) -> Vec<OsString> {
+    let name = arguments.first().and_then(|own| Path::new(own).file_name()?.to_str()?.strip_prefix("slimline-"));
+    if let Some(compiler) = COMPILERS.into_iter().find(|compiler| name == Some(compiler)) {
+        arguments.insert(1, compiler.into());
+    }
+    arguments
+}
+
+/// Make the compilers commands of one word, for build systems that need that.
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:\n  \
+        slimline links && CC=slimline-cc CXX=slimline-c++ ./configure\n  \
+        slimline links ~/bin && CC=slimline-gcc FC=slimline-gfortran meson setup build\n\n\
+        slimline-cc, slimline-c++, slimline-flang, slimline-gcc, slimline-g++, slimline-gfortran and slimline-cargo are links to \
+        this program, which knows by its name what to do. A copy of slimline by such a name is the same.")]
+pub(crate) struct Links {
+    /// Directory to make them in [default: the one that slimline is in]
+    #[arg(value_name = "DIR")]
+    pub(crate) directory: Option<PathBuf>,
+}
 
 /// What a compiler takes besides clang's arguments.
 pub(crate) const COMPILE_OPTIONS: &str = "\

@@ -3,9 +3,9 @@
 //! However it ends, the terminal is left as it was: `Screen` does so when it is dropped, a panic before it is told, and signals
 //! that end or stop the program are waited for and carried out when that is done.
 
+use slimline_trace::path_text::path_of;
 use std::io::{self, BufWriter, IsTerminal as _, Stdout, stdin, stdout};
 use std::panic;
-use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
@@ -55,7 +55,7 @@ pub(super) fn check_terminal() -> anyhow::Result<()> {
 
 /// Shows the report until the user has seen enough, or a signal ends it.
 pub(super) fn run(report: &Report, by: By) -> anyhow::Result<u8> {
-    let read = |file: &str, module: &str| sources::source(Path::new(file), &[module.to_owned()]);
+    let read = |file: &str, module: &str| sources::source(&path_of(file), &[module.to_owned()]);
     let mut browser = Browser::new(report, by, theme(), Box::new(read));
     match browse(&mut browser).context("--tui")? {
         Ended::Quit => Ok(0),

@@ -1,5 +1,6 @@
 //! `slimline check`
 
+use slimline_trace::path_text::text_of;
 use std::env;
 use std::io::Write;
 
@@ -33,7 +34,7 @@ pub(crate) fn run(options: &cli::Check) -> anyhow::Result<u8> {
         CheckFormat::Junit => junit(&check),
         CheckFormat::Sarif => {
             let directory = env::current_dir().unwrap_or_default();
-            sarif(&check, &directory.to_string_lossy())
+            sarif(&check, &text_of(directory.as_os_str()))
         }
     };
     let told = match &options.report {

@@ -60,6 +60,9 @@ fn facts(found: &Diagnosis) -> Vec<Fact> {
     if let Some((hertz, why)) = &found.rate {
         add("default rate", format!("{hertz:.0} Hz: {why}"));
     }
+    for limit in &found.limits {
+        add(limit.command, limit.verdict.clone());
+    }
     facts
 }
 

@@ -16,6 +16,7 @@ mod import;
 mod layout;
 mod layouts;
 mod learn;
+mod links;
 mod machine;
 mod place;
 mod record;
@@ -54,6 +55,7 @@ pub(crate) fn run(cli: Cli) -> anyhow::Result<u8> {
         Command::GccCPlusPlus(options) => gcc::run(Compiler::CPlusPlus, options),
         Command::Gfortran(options) => gcc::run(Compiler::Fortran, options),
         Command::Cargo(options) => cargo::run(options),
+        Command::Links(options) => links::run(options),
         Command::Header { fortran } => {
             print(if *fortran { FORTRAN_MODULE } else { HEADER })?;
             Ok(0)

@@ -9,6 +9,7 @@ use std::path::PathBuf;
 use anyhow::Context;
 use slimline_collect::{AllocatorCall, CollectorChoice, Outcome, RecordOptions};
 use slimline_report::{few_samples, why_no_samples};
+use slimline_trace::path_text::text_of;
 use slimline_trace::session::{
     FoundAllocator, REGION_STEPS_FILE, REGIONS_FILE, Rank, Unlooked, earlier_session, place_of_rank,
 };
@@ -144,7 +145,7 @@ fn tell(outcome: &Outcome) {
     let info = &outcome.info;
     let samples = info.counted_samples();
     let accesses: u64 = info.processes.iter().map(|process| process.accesses).sum();
-    let directory = outcome.directory.display();
+    let directory = text_of(outcome.directory.as_os_str());
     let processes = match info.processes.len() {
         0 | 1 => String::new(),
         n => format!(", {n} processes"),
@@ -158,7 +159,7 @@ fn tell(outcome: &Outcome) {
     // What the reader may have wanted to keep, where this run is no substitute for it.
     let is_poor = samples == 0 || info.stopped_early.is_some();
     let earlier = match earlier_session(&outcome.directory).filter(|_| is_poor) {
-        Some(earlier) => format!("; the session before it is {}", earlier.display()),
+        Some(earlier) => format!("; the session before it is {}", text_of(earlier.as_os_str())),
         None => String::new(),
     };
     // What was chosen, where something better was looked for.
@@ -169,6 +170,10 @@ fn tell(outcome: &Outcome) {
     say(format_args!(
         "slimline: {directory}: {samples} samples, {accesses} accesses{processes}{remark}{earlier}{chosen}"
     ));
+    // Nobody asked for that.
+    if let Some(why) = slimline_collect::no_room_for_agent().filter(|why| *why == info.collector.trigger_reason) {
+        say(format_args!("slimline: sampled from outside: {why}"));
+    }
     if let Some(few) = few_samples(info) {
         say(format_args!("slimline: {few}"));
     }

@@ -13,6 +13,7 @@ use slimline_collect::{TraceCollector, TraceOutcome, TracePlan, TraceSink};
 use slimline_report::full_trace::TraceReport;
 use slimline_report::text;
 use slimline_trace::escape::shell_word;
+use slimline_trace::path_text::text_of;
 use slimline_trace::stream::decode::{Program, SiteId};
 use slimline_trace::stream::recording::{
     REGIONS_FILE, RecordedTotals, Recording, RecordingWriter, TraceInfo, earlier_recording,
@@ -44,7 +45,7 @@ fn rules(options: &cli::Trace) -> SplitRules {
 }
 
 fn words(command: &[OsString]) -> Vec<String> {
-    command.iter().map(|word| word.to_string_lossy().into_owned()).collect()
+    command.iter().map(|word| text_of(word).into_owned()).collect()
 }
 
 fn plan(options: &cli::Trace) -> TracePlan {
@@ -109,10 +110,10 @@ fn record(options: &cli::Trace, directory: &Path) -> anyhow::Result<u8> {
     let is_why = words == 0 && outcome.stopped_early.is_none();
     let why = is_why.then(|| failures.pop_front()).flatten();
     if has_any(options, &collector, &outcome, words > 0, why.as_deref()) {
-        let place = shell_word(&directory.to_string_lossy());
+        let place = shell_word(&text_of(directory.as_os_str()));
         say(format_args!(
             "slimline: {}: {words} words of trace in {bytes} bytes (slimline trace --replay {place})",
-            directory.display()
+            text_of(directory.as_os_str())
         ));
         if let Some(configuration) = own_allocators(&collector)
             && let Ok(recording) = Recording::open(directory)
@@ -127,15 +128,15 @@ fn record(options: &cli::Trace, directory: &Path) -> anyhow::Result<u8> {
             0 => String::new(),
             more => format!(" (and {more} more such lines: --replay)"),
         };
-        say(format_args!("slimline: {}: missing: {first}{more}", directory.display()));
+        say(format_args!("slimline: {}: missing: {first}{more}", text_of(directory.as_os_str())));
     }
     if let Some(earlier) = earlier_recording(directory).filter(|_| words == 0) {
-        say(format_args!("slimline: the trace before it is {}", earlier.display()));
+        say(format_args!("slimline: the trace before it is {}", text_of(earlier.as_os_str())));
     }
     if let Some(error) = &outcome.stopped_early {
         say(format_args!(
             "slimline: {}: recording stopped early: {error}; kept is what was written before",
-            directory.display()
+            text_of(directory.as_os_str())
         ));
     }
     outcome.exit()

@@ -6,6 +6,7 @@ use std::process::{Command, Output};
 
 use slimline_report::view::Report;
 
+mod limits;
 #[path = "../ends/scratch.rs"]
 #[allow(dead_code)]
 mod scratch;

@@ -63,6 +63,11 @@ fn what_follows_a_recording_or_is_cut_off_is_told() {
         done(&cut);
         assert!(stderr(&cut).contains("; the file is truncated"), "{}", stderr(&cut));
     }
+    let output =
+        bash(&scratch, "cat $PERF/pipe.data $PERF/file.data | $SLIMLINE import - -o s && wc -c <$PERF/file.data");
+    let bytes = done(&output);
+    let told = format!("; {} bytes behind the recording's end were not read", bytes.trim());
+    assert!(stderr(&output).contains(&told) && !stderr(&output).contains("truncated"), "{}", stderr(&output));
     // Text that is cut off within its packing is no whole trace.
     fs::write(scratch.path("l.txt"), LACKEY.repeat(1000)).unwrap();
     let cut = bash(&scratch, "gzip -c l.txt | head -c -3 >cut && $SLIMLINE simulate cut");

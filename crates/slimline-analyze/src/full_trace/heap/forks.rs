@@ -9,7 +9,7 @@ type Name = (u64, u64);
 
 /// States that are kept for children that were not seen yet. Most that never come have gone on to another program at once. What
 /// two states have in common they share, so one takes little more than what changed since the one before.
-const MOST_KEPT: usize = 512;
+const MOST_KEPT: usize = 128;
 
 /// States of parents, each until its child has taken it.
 #[derive(Debug, Default)]

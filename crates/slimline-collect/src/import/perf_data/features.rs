@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::rc::Rc;
 
+use slimline_trace::path_text::text_of_bytes;
 use slimline_trace::session::{Cache, Machine};
 
 use crate::perf_event::{ByteOrder, EventAttr, Fields, Malformed};
@@ -156,7 +157,7 @@ fn entries(fields: &mut Fields<'_>) -> Result<u32, Malformed> {
 fn string(fields: &mut Fields<'_>) -> Result<String, Malformed> {
     let bytes = fields.u32(WITHIN)?;
     let text = Fields::new(fields.sized(bytes.into(), WITHIN)?, fields.order()).text();
-    Ok(String::from_utf8_lossy(&text[..text.len().min(MOST_TEXT_BYTES)]).into_owned())
+    Ok(text_of_bytes(&text[..text.len().min(MOST_TEXT_BYTES)]).into_owned())
 }
 
 #[cfg(test)]

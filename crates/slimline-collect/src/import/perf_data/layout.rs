@@ -25,6 +25,11 @@ const MOST_SECTIONS_BYTES: u64 = 256 << 20;
 /// Bytes of a section's place: offset and size.
 const SECTION_BYTES: usize = 16;
 
+/// Whether a recording begins with these bytes.
+pub(super) fn is_magic(begin: &[u8]) -> bool {
+    begin == MAGIC || begin.iter().rev().eq(&MAGIC)
+}
+
 /// A part of a file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Section {

@@ -97,6 +97,7 @@ fn read_records<R: Read>(
         until_report -= 1;
     }
     recording.passed_aux(stream.aux_bytes());
+    recording.passed_behind(stream.trailing_bytes());
     recording.finish(programs)?;
     match stream.end() {
         Some(End::Truncated) => recording.stop(Stop::Truncated),

@@ -111,9 +111,9 @@ impl Recording {
         self.stopped_early = Some("perf did not close the file: it was killed, or the disk was full".to_owned());
     }
 
-    /// So many bytes are in the file that its header does not tell of.
+    /// So many bytes are behind the recording's end.
     pub(super) fn passed_behind(&mut self, bytes: u64) {
-        self.counts.trailing_bytes = bytes;
+        self.counts.trailing_bytes += bytes;
     }
 
     /// Records ended early.

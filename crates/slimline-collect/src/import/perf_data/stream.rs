@@ -5,6 +5,7 @@ use std::io::{self, Read};
 use zstd::stream::raw::{Decoder, InBuffer, Operation, OutBuffer};
 
 use super::ImportError;
+use super::layout::is_magic;
 use crate::perf_event::{ByteOrder, Fields, HEADER_BYTES, Malformed, RawRecord, record_type};
 
 /// Decompressed in one go: several of the longest records, which have 64 KiB.
@@ -55,6 +56,8 @@ pub(super) struct RecordStream<R> {
     remaining: Option<u64>,
     read_bytes: u64,
     aux_bytes: u64,
+    /// Of another recording behind this one.
+    trailing_bytes: u64,
     reads_aux: bool,
     aux: Vec<u8>,
     /// The last record read from the file, header and body.
@@ -106,8 +109,20 @@ impl<R: Read> RecordStream<R> {
     pub(super) fn new(input: R, order: ByteOrder, bytes: Option<u64>) -> Self {
         let (record, compressed) = (Vec::new(), Compressed::default());
         let (aux, input) = (Vec::new(), UntilCut { input, is_cut: false });
-        let (read_bytes, aux_bytes, reads_aux, end) = (0, 0, false, None);
-        Self { input, order, remaining: bytes, read_bytes, aux_bytes, reads_aux, aux, record, compressed, end }
+        let (read_bytes, aux_bytes, trailing_bytes, reads_aux, end) = (0, 0, 0, false, None);
+        Self {
+            input,
+            order,
+            remaining: bytes,
+            read_bytes,
+            aux_bytes,
+            trailing_bytes,
+            reads_aux,
+            aux,
+            record,
+            compressed,
+            end,
+        }
     }
 
     /// Bytes read so far.
@@ -118,6 +133,11 @@ impl<R: Read> RecordStream<R> {
     /// Bytes passed over so far of AUX areas, in which hardware leaves samples and traces in formats of its own.
     pub(super) fn aux_bytes(&self) -> u64 {
         self.aux_bytes
+    }
+
+    /// Bytes passed over of another recording behind this one.
+    pub(super) fn trailing_bytes(&self) -> u64 {
+        self.trailing_bytes
     }
 
     /// AUX data is in a format that is known: it is handed over from now on.
@@ -213,6 +233,12 @@ impl<R: Read> RecordStream<R> {
             0 if self.remaining.is_none() && !self.input.is_cut => return Ok(Some(End::Whole)),
             HEADER_BYTES if left >= HEADER_BYTES as u64 => {}
             _ => return Ok(Some(End::Truncated)),
+        }
+        // Of a pipe nothing tells where it ends, but that another recording begins.
+        if self.remaining.is_none() && is_magic(&self.record) {
+            let rest = io::copy(&mut self.input, &mut io::sink()).map_err(ImportError::Read)?;
+            self.trailing_bytes = HEADER_BYTES as u64 + rest;
+            return Ok(Some(End::Whole));
         }
         let mut header = Fields::new(&self.record, self.order);
         let size = header.take(6, "header").and_then(|_| header.u16("header"))?;

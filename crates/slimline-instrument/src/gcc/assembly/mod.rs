@@ -196,6 +196,12 @@ impl<'a> Unit<'a> {
             return Ok(false);
         }
         if let Some((name, operands)) = directive(line) {
+            // Split debug information lists the addresses of all that is called (`.debug_addr`). Nobody calls hooks any more, so
+            // nothing defines them.
+            if is_data(name) && operands.starts_with(HOOKS) {
+                self.emitter.line(&format!(".{name}\t0"));
+                return Ok(true);
+            }
             self.emitter.directive(name, operands);
             self.frame.take(name, operands);
             return Ok(false);
@@ -476,6 +482,11 @@ fn directive(line: &str) -> Option<(&str, &str)> {
     Some(directive.split_once(['\t', ' ']).unwrap_or((directive, "")))
 }
 
+/// Whether a directive, named without its dot, puts an address into a section.
+fn is_data(name: &str) -> bool {
+    ["quad", "8byte", "long", "4byte"].contains(&name)
+}
+
 /// The function that one is a part of, which gcc puts elsewhere as it hardly ever runs.
 fn whole(function: &str) -> &str {
     function.split(".cold").next().unwrap_or(function)
@@ -633,6 +644,17 @@ mod tests {
             "\t.section\tslimline_hooks,\"ao\",@progbits,.Lslimline_section_1",
         ];
         assert_eq!(sections, expected);
+    }
+
+    #[test]
+    fn lists_of_addresses_keep_their_places_without_the_hooks() {
+        let body = ["\tcall\t__tsan_read4", "\t.section\t.debug_addr,\"\",@progbits"];
+        let list = ["\t.quad\t.LVL1", "\t.quad\t__tsan_read4", "\t.long\t__tsan_func_exit+4", "\t.quad\tf"];
+        let names = ["\t.string\t\"__tsan_read4\""];
+        let (code, _) = around(&[&body[..], &list, &names].concat());
+        let begin = code.iter().position(|line| line.contains(".debug_addr")).unwrap();
+        let expected = [".quad\t.LVL1", ".quad\t0", ".long\t0", ".quad\tf", ".string\t\"__tsan_read4\""];
+        assert_eq!(code[begin + 1..][..5], expected);
     }
 
     #[test]

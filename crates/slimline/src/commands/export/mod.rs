@@ -13,6 +13,7 @@ use slimline_report::export::{
 };
 use slimline_report::why_no_samples;
 use slimline_simulate::access::{Access, AccessKind, Consumer};
+use slimline_trace::path_text::text_of;
 use slimline_trace::session::Session;
 use slimline_trace::stream::recording::is_recording;
 
@@ -54,13 +55,13 @@ pub(crate) fn run(options: &cli::Export) -> anyhow::Result<u8> {
         Tool::Sarif if is_trace => {
             let here = env::current_dir().context("this directory")?;
             let report = relayouts::search(&options.from, options.machine.as_deref(), |_, _| true)?;
-            text = sarif::of_trace::json(&report, &here.to_string_lossy());
+            text = sarif::of_trace::json(&report, &text_of(here.as_os_str()));
         }
         Tool::Sarif => {
             let report = pipeline::report(&options.from)?;
             let session = Session::open(&options.from)?;
             // Of what was attached to, or imported, the program is not known.
-            let from = options.from.to_string_lossy();
+            let from = text_of(options.from.as_os_str());
             let of = Some(session.info().program.as_str()).filter(|program| !program.is_empty());
             text = sarif::json(&report, &session.info().working_directory, of.unwrap_or(&from));
         }
