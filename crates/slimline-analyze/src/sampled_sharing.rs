@@ -19,7 +19,7 @@
 //! In two passes, as most lines are of one thread: the first one needs no names. Lines of memory that processes share are looked up by
 //! addresses that all of them have in common ([`CommonMemory`]).
 
-mod common;
+mod common_memory;
 mod enough;
 mod overlap;
 
@@ -34,7 +34,7 @@ use slimline_simulate::sharing::{LineFinder, ObservedLines, Part, SharedLine, Us
 use slimline_trace::access::{self, AccessBatch, GroupId, SiteId, ThreadId};
 use slimline_trace::tables::Mappings;
 
-use self::common::CommonMemory;
+use self::common_memory::CommonMemory;
 pub use self::enough::ENOUGH_LOOKS;
 use self::enough::{Needed, User, more_looks};
 use self::overlap::{Looked, overlap};

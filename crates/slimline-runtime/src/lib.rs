@@ -60,7 +60,7 @@ mod panic;
 mod process;
 mod ring;
 mod scratch;
-mod shared;
+mod shared_mappings;
 mod stream;
 #[cfg(feature = "archive")]
 mod thread;

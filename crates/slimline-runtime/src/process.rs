@@ -15,7 +15,7 @@ use crate::entry::__slimline_gate;
 use crate::gate::Gate;
 use crate::objects::{self, Path};
 use crate::ring::{self, Fork, Ring};
-use crate::{copies, entry, kernel, shared, thread};
+use crate::{copies, entry, kernel, shared_mappings, thread};
 
 unsafe extern "C" {
     static environ: *const *const c_char;
@@ -229,7 +229,7 @@ fn begin(paths: &mut Paths) -> Option<Ring> {
 /// Tells the reader of mappings in these addresses that other processes may share.
 fn tell_shared(ring: Ring, addresses: Range<usize>, since: u64) {
     let is_ours = |address| ring.contains(address) || gates().any(|gate| gate.address() == address);
-    shared::tell(ring, addresses, is_ours, since);
+    shared_mappings::tell(ring, addresses, is_ours, since);
 }
 
 /// The program has mapped or unmapped these addresses.

@@ -17,7 +17,7 @@ use slimline_trace::stream::ring::{
 use crate::gate::Gate;
 use crate::kernel::{self, Populated};
 use crate::objects::{Mapping, Path};
-use crate::shared::Shared;
+use crate::shared_mappings::Shared;
 
 /// How long a thread waits for the reader before it looks whether there still is one.
 const PATIENCE_MS: u32 = 20;

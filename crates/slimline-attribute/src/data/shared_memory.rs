@@ -140,7 +140,7 @@ mod tests {
     #[test]
     fn what_came_to_lie_there_later_is_private() {
         let process = mappings(&[
-            mapping(0x1000, 0x3000, "rw-s", 7, "/dev/shm/a", (1, 9)),
+            mapping(0x1000, 0x3000, "rw-s", 7, "/run/shm/a", (1, 9)),
             mapping(0x2000, 0x4000, "rw-p", 0, "", (20, 30)),
         ]);
         assert!(process.at(0x2000, 9).is_some() && process.at(0x2000, 25).is_none());
