@@ -230,6 +230,14 @@ mod entry {
         finish();
     }
 
+    /// Asked by the runtime of AddressSanitizer for its options, before those in `ASAN_OPTIONS`. It refuses to run behind
+    /// another library that is preloaded. Ours calls its allocator as it calls any other that stands behind it. A program
+    /// that has this function itself is asked in our place.
+    #[unsafe(no_mangle)]
+    extern "C" fn __asan_default_options() -> *const c_char {
+        c"verify_asan_link_order=0".as_ptr()
+    }
+
     /// `_exit` runs no exit handlers: the record ends here.
     #[unsafe(no_mangle)]
     extern "C" fn _exit(status: i32) -> ! {
