@@ -142,7 +142,7 @@ mod tests {
         drawn.write_svg(&mut picture).unwrap();
         for markup in [String::from_utf8(graphml).unwrap(), picture] {
             let told = strict::xml(&markup).concat();
-            assert!(told.contains(&slimline_trace::escape::plain(strict::HOSTILE)), "{told}");
+            assert!(told.contains(&strict::shown(strict::HOSTILE)), "{told}");
         }
     }
 }

@@ -3,6 +3,11 @@
 /// What no format may take for markup, a separator, a quote, or the end of anything.
 pub(crate) const HOSTILE: &str = "<b a='1'>&amp; \"]]></script></style></title><!-- --> ;,\t|\r\n\u{b}\0\u{1b}[2J\u{202e}\u{200f}\\ {}%s\u{fffe}\u{fffd}";
 
+/// The same text as markup shows it.
+pub(crate) fn shown(text: &str) -> String {
+    slimline_trace::escape::plain(text).replace('\u{fffe}', "\\u{fffe}")
+}
+
 /// Checks that it is well-formed XML, and gives all text in it.
 pub(crate) fn xml(text: &str) -> Vec<String> {
     let document = roxmltree::Document::parse(text).unwrap_or_else(|error| panic!("{error}:\n{text}"));

@@ -53,6 +53,8 @@ fn spoilt(value: &mut Value, key: &str) {
         Value::String(text) if NAMES.contains(&key) => text.push_str(HOSTILE),
         Value::Number(number) if number.is_f64() && key.ends_with("share") => *value = TINY.into(),
         Value::Array(all) => all.iter_mut().for_each(|value| spoilt(value, key)),
+        // How bursts end, slimline says in its own words.
+        Value::Object(_) if key == "bursts" => {}
         Value::Object(all) => all.iter_mut().for_each(|(key, value)| spoilt(value, key)),
         _ => {}
     }
@@ -117,7 +119,7 @@ fn written(write: impl FnOnce(&mut String) -> std::fmt::Result) -> String {
 fn the_flame_graph_is_xml_with_tiny_shares() {
     let picture = written(|out| flamegraph::write(out, &table()));
     let told = strict::xml(&picture);
-    let expected = format!("{}: 999 accesses (<0.1 %)", plain(&format!("drift{HOSTILE}")));
+    let expected = format!("{}: 999 accesses (<0.1 %)", strict::shown(&format!("drift{HOSTILE}")));
     assert!(told.contains(&expected), "{told:#?}");
 }
 
@@ -169,6 +171,10 @@ fn what_check_writes_is_xml_and_json() {
         other.type_name.clone_from(&group.type_name);
         if let Some(layout) = &mut group.layout {
             layout.bytes += 64;
+            layout.name.push_str(HOSTILE);
+        }
+        if let Some(layout) = &mut other.layout {
+            layout.name.push_str(HOSTILE);
         }
     }
     let sides = (Snapshot::of_report(&before), Snapshot::of_report(&new));
@@ -176,7 +182,7 @@ fn what_check_writes_is_xml_and_json() {
     let check = Check::of(&comparison, &Allowed::default(), &NamedHot { patterns: &[], is_for_this: true }).unwrap();
     assert!(!check.regressions.is_empty());
     let told = strict::xml(&comparison::junit(&check)).concat();
-    assert!(told.contains(&plain(HOSTILE)), "{told}");
+    assert!(told.contains(&strict::shown(HOSTILE)), "{told}");
     let log: Value = serde_json::from_str(&comparison::sarif(&check, "/src")).unwrap();
     assert!(!log["runs"][0]["results"].as_array().unwrap().is_empty());
     serde_json::from_str::<Value>(&check.json()).unwrap();

@@ -52,7 +52,7 @@ impl Map {
                 "<p class=\"alike {}\">{lines}: <span class=\"name\">{}</span> {}</p>",
                 what.class(),
                 Escaped(what.name()),
-                what.heat_words()
+                Escaped(what.heat_words())
             ),
             None => writeln!(out, "<p class=\"alike\">{lines}: nothing of them was seen used</p>"),
         }
@@ -99,11 +99,12 @@ impl Map {
         write!(
             out,
             "<li class=\"{}{class}\" style=\"grid-column:{}/span {bytes}\" title=\"{}\"><span class=\"name\">{}</span>\
-             <span class=\"unseen\"> {place}{comma}</span><span class=\"hot\">{heat}</span></li>",
+             <span class=\"unseen\"> {place}{comma}</span><span class=\"hot\">{}</span></li>",
             what.class(),
             at + 1,
             Escaped(&format!("{name}: {place}{comma}{heat}")),
-            Escaped(name)
+            Escaped(name),
+            Escaped(&heat)
         )
     }
 }
