@@ -10,26 +10,31 @@ use core::ffi::c_long;
 pub(crate) fn may_fork(number: c_long, a: usize) -> bool {
     match number {
         libc::SYS_fork | libc::SYS_clone3 => true,
-        libc::SYS_clone => a & libc::CLONE_VM as usize == 0,
+        libc::SYS_clone => a & SHARES == 0,
         _ => false,
     }
 }
 
-/// Whether the child that such a call has made, which is the caller, has its parent's memory all the same.
+/// A child that shares memory with its parent has no place of its own to record into; one that shares descriptors would close
+/// its parent's.
+const SHARES: usize = (libc::CLONE_VM | libc::CLONE_FILES) as usize;
+
+/// Whether the child that such a call has made, which is the caller, has its parent's memory or descriptors all the same.
 ///
 /// # Safety
 /// The kernel has accepted the call.
 pub(crate) unsafe fn has_parents_memory(number: c_long, a: usize) -> bool {
     // SAFETY: the kernel has read the flags there, which come first.
-    number == libc::SYS_clone3 && unsafe { *(a as *const u64) } & libc::CLONE_VM as u64 != 0
+    number == libc::SYS_clone3 && unsafe { *(a as *const u64) } & SHARES as u64 != 0
 }
 
 #[cfg(feature = "preload")]
 mod interpose {
     use core::ffi::{c_int, c_void};
+    use core::ptr::null_mut;
 
     use crate::onward::{fail, onward};
-    use crate::process;
+    use crate::{handler, kernel, process};
 
     type Main = extern "C" fn(*mut c_void) -> c_int;
 
@@ -42,9 +47,27 @@ mod interpose {
     extern "C" fn in_child(started: *mut c_void) -> c_int {
         // SAFETY: the child's own copy of what `clone` has on its stack.
         let Started { main, argument } = unsafe { started.cast::<Started>().read() };
-        // SAFETY: it has one thread, which was outside the agent.
-        unsafe { process::in_forked_child() };
+        begin_on_own_stack();
         main(argument)
+    }
+
+    /// Begins recording in a child that runs on a stack of the program's, which may have no room for that.
+    fn begin_on_own_stack() {
+        const STACK_BYTES: usize = 64 << 10;
+        unsafe extern "C" fn begin(_: *mut u8) {
+            // SAFETY: the child has one thread, which was outside the agent.
+            unsafe { process::in_forked_child() };
+        }
+        let Some(stack) = kernel::map(STACK_BYTES) else {
+            // SAFETY: nothing is passed on.
+            return unsafe { begin(null_mut()) };
+        };
+        let mut way_out = 0;
+        // SAFETY: a fresh stack of ours, which nothing uses any more when the call comes back.
+        unsafe {
+            handler::on_stack(stack.as_ptr().addr() + STACK_BYTES, begin, null_mut(), &raw mut way_out);
+            kernel::unmap(stack.as_ptr(), STACK_BYTES);
+        }
     }
 
     /// Declared with `...`: the last arguments are in the same places either way, and unused ones do no harm.
@@ -64,7 +87,7 @@ mod interpose {
             or fail(libc::ENOSYS)
         );
         let mut started = Started { main, argument };
-        let (main, argument): (Main, _) = match flags & libc::CLONE_VM {
+        let (main, argument): (Main, _) = match flags as usize & super::SHARES {
             0 => (in_child, (&raw mut started).cast()),
             _ => (main, argument),
         };

@@ -235,8 +235,11 @@ macro_rules! come_back {
 
 /// Calls `function(argument)` on the stack that ends at `top`. Where it can be come back to is kept in `way_out`
 /// meanwhile.
+///
+/// # Safety
+/// The stack must be unused and large enough for the function.
 #[unsafe(naked)]
-unsafe extern "C" fn on_stack(
+pub(crate) unsafe extern "C" fn on_stack(
     top: usize,
     function: unsafe extern "C" fn(*mut u8),
     argument: *mut u8,

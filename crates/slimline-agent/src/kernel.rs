@@ -310,14 +310,25 @@ pub(crate) fn file_bytes(file: i32) -> Result<usize, i32> {
     status(file).map(|found| found.st_size as usize)
 }
 
-/// Whether an open file is a regular one or `/dev/zero`; true also where the descriptor is none.
-pub(crate) fn is_regular_or_zeros(file: i32) -> bool {
+/// Whether a mapping of an open file is memory: a regular file's, but for those that the kernel shows devices as, or
+/// `/dev/zero`'s. True also where the descriptor is none.
+pub(crate) fn is_memory_file(file: i32) -> bool {
     let zeros = libc::makedev(1, 5);
     status(file).map_or(true, |found| match found.st_mode & libc::S_IFMT {
-        libc::S_IFREG => true,
+        libc::S_IFREG => !is_of_kernel(file),
         libc::S_IFCHR => found.st_rdev == zeros,
         _ => false,
     })
+}
+
+/// Whether an open file is in sysfs, proc or debugfs, where regular files may be registers of a device.
+fn is_of_kernel(file: i32) -> bool {
+    const DEBUGFS_MAGIC: i64 = 0x6462_6720;
+    // SAFETY: a structure of integers; zeros are one.
+    let mut found: libc::statfs = unsafe { core::mem::zeroed() };
+    // SAFETY: the kernel fills the structure.
+    let result = unsafe { call(libc::SYS_fstatfs, [file as usize, &raw mut found as usize, 0, 0, 0, 0]) };
+    result == 0 && [libc::SYSFS_MAGIC, libc::PROC_SUPER_MAGIC, DEBUGFS_MAGIC].contains(&found.f_type)
 }
 
 /// A file's content, to be read only.

@@ -15,8 +15,8 @@ use core::sync::atomic::Ordering::Relaxed;
 
 use slimline_emulate::Memory;
 
-use crate::kernel;
 use crate::signals::faults::Loads;
+use crate::{confine, kernel};
 
 const PAGE_BYTES: u64 = 4096;
 
@@ -27,7 +27,7 @@ static MAPS_DEVICES: AtomicBool = AtomicBool::new(false);
 
 /// The program maps a file. Devices are neither regular files nor, but for one of zeros, memory.
 pub(crate) fn before_mapping(file: i32) {
-    if !MAPS_DEVICES.load(Relaxed) && !kernel::is_regular_or_zeros(file) {
+    if !MAPS_DEVICES.load(Relaxed) && !confine::is_confined() && !kernel::is_memory_file(file) {
         MAPS_DEVICES.store(true, Relaxed);
     }
 }
@@ -67,6 +67,18 @@ impl Target {
 
     fn copy_resident(self, address: u64, into: &mut [u8]) -> bool {
         kernel::copy_memory(self.thread, address, into) == into.len()
+    }
+
+    /// The same of the dynamic linker's own structures, which must be had at any price: where the kernel copies nothing, or
+    /// must not be asked, they are loaded, as the linker itself would.
+    pub(crate) fn read_any<T: Plain>(self, address: u64) -> Option<T> {
+        if confine::is_confined() || SERVES_FAULTS.load(Relaxed) || !can_copy() {
+            let place = core::ptr::with_exposed_provenance::<T>(address as usize);
+            // SAFETY: the caller follows the linker's list, whose members are there as long as nobody unloads them.
+            #[allow(unsafe_code)]
+            return (!place.is_null()).then(|| unsafe { place.read_unaligned() });
+        }
+        self.read(address)
     }
 
     /// Copies an integer or a structure of integers.

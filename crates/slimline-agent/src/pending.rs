@@ -48,11 +48,4 @@ mod interpose {
         // SAFETY: the caller's own call.
         ask(|| unsafe { queue(thread, signal, value) }, |result| result == libc::EAGAIN)
     }
-
-    #[unsafe(no_mangle)]
-    unsafe extern "C" fn pthread_kill(thread: usize, signal: c_int) -> c_int {
-        let kill = onward!(c"pthread_kill", fn(usize, c_int) -> c_int, or libc::ENOSYS);
-        // SAFETY: the caller's own call.
-        ask(|| unsafe { kill(thread, signal) }, |result| result == libc::EAGAIN)
-    }
 }

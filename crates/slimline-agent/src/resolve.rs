@@ -134,7 +134,7 @@ pub(crate) fn in_object(file_name: &[u8], name: &CStr) -> *const () {
     let mut at = unsafe { DEBUG.objects };
     for _ in 0..MOST_OBJECTS {
         // Other threads may be loading and unloading: nothing of the list is read but by copies.
-        let Some([bias, path, dynamic, next]) = target.read::<[u64; 4]>(at.addr() as u64) else { break };
+        let Some([bias, path, dynamic, next]) = target.read_any::<[u64; 4]>(at.addr() as u64) else { break };
         if ends_with_file_name(target, path, file_name) {
             let dynamic = core::ptr::with_exposed_provenance(dynamic as usize);
             let map = LinkMap { bias, name: null(), dynamic, next: null(), previous: null() };
@@ -150,7 +150,7 @@ fn ends_with_file_name(target: Target, mut address: u64, file_name: &[u8]) -> bo
     let mut component = [0; 64];
     let mut length = 0;
     // In small pieces: the end of a string may be the end of what can be read.
-    while let Some(word) = target.read::<[u8; 1]>(address) {
+    while let Some(word) = target.read_any::<[u8; 1]>(address) {
         match word[0] {
             0 => return component[..length.min(component.len())].starts_with(file_name),
             b'/' => length = 0,

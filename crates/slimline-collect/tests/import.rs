@@ -268,9 +268,11 @@ fn damaged_files_are_no_panic() {
 #[test]
 fn foreign_files_are_refused_in_one_line() {
     let refused = |bytes: &[u8]| import_bytes(bytes).err().unwrap().to_string();
-    for foreign in [&b""[..], b"PK\x03\x04", b"variable,line,latency\nm_x,7,30\n", &[0; 200]] {
+    for foreign in [&b""[..], b"variable,line,latency\nm_x,7,30\n", &[0; 200]] {
         assert!(refused(foreign).starts_with("not a perf.data file"));
     }
+    let zipped = refused(b"PK\x03\x04");
+    assert!(zipped.contains("zip") && zipped.contains("unzip"), "{zipped}");
     assert!(refused(b"PERFFILE\x68\0\0\0\0\0\0\0").contains("version 1"));
     assert!(refused(b"PERFILE2\x70\0\0\0\0\0\0\0").contains("a perf.data header of 112 bytes"));
     assert_eq!(refused(b"PERFILE2\x68\0\0\0\0\0\0\0\x88"), "truncated: it ends within its header");

@@ -313,7 +313,11 @@ impl Ring {
 
     /// Whether an address lies in it.
     pub(crate) fn contains(self, address: usize) -> bool {
-        (self.start..self.start + FILE_BYTES).contains(&address)
+        let of_chunk = |number: usize| {
+            let start = self.chunk_place(number).load(Relaxed);
+            start != 0 && (start..start + MAPPED_CHUNK_BYTES).contains(&address)
+        };
+        (self.start..self.start + MAPPED_HEAD_BYTES).contains(&address) || (0..SLOTS).any(of_chunk)
     }
 
     /// When a slot's chunk was taken.

@@ -42,6 +42,11 @@ fn with<T>(change: impl FnOnce(&mut [KernelAction; 2]) -> T) -> T {
     result
 }
 
+/// Runs `change` while no other thread changes actions.
+pub(super) fn alone(change: impl FnOnce()) {
+    with(|_| change());
+}
+
 /// In a forked child: whoever held the lock is not here.
 pub(crate) fn reset_lock() {
     ACTIONS.taken.store(false, Relaxed);

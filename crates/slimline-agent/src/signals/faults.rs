@@ -18,7 +18,7 @@ use super::action::{self, kernel_action};
 use super::forward::{self, Context};
 use super::{KernelAction, SA_RESTORER, bit};
 use crate::trigger::SignalInfo;
-use crate::{handler, process};
+use crate::{confine, handler, hooks, process};
 
 /// Memory is not there or protected, or what it is mapped from is not there.
 const FAULTS: [i32; 2] = [libc::SIGSEGV, libc::SIGBUS];
@@ -81,7 +81,9 @@ impl Loads {
     /// For the sample of a thread that was interrupted at `context`; None where a fault would not come to us. Only in the
     /// handler of a trigger.
     pub(crate) fn for_sample(context: &Context) -> Option<Self> {
-        let may_load = CLAIMED.load(Acquire) && context.mask & BITS == 0 && FAULTS.into_iter().all(action::is_ours);
+        // Without hooks nobody sees what devices are mapped.
+        let is_free = CLAIMED.load(Acquire) && hooks::is_recording() && context.mask & BITS == 0;
+        let may_load = is_free && FAULTS.into_iter().all(action::is_ours);
         may_load.then_some(Self(()))
     }
 
@@ -116,25 +118,29 @@ pub(super) fn claim() {
 /// The program is about to ask for the action of `signal`, or to set it.
 #[inline]
 pub(crate) fn leave_to_program(signal: i32) {
-    if FAULTS.contains(&signal) {
+    if FAULTS.contains(&signal) && !confine::is_confined() {
         release();
     }
 }
 
 /// Gives both signals back, once no thread relies on them.
 pub(super) fn release() {
+    if !FAULTS.into_iter().any(action::is_ours) {
+        return;
+    }
     // A `vfork` child has our memory, but actions of its own.
-    if process::is_ours() && CLAIMED.swap(false, AcqRel) {
-        action::refresh();
+    if process::is_ours() {
+        if CLAIMED.swap(false, AcqRel) {
+            action::refresh();
+        }
         handler::wait_for_samples();
     }
-    give_back();
-}
-
-fn give_back() {
-    for signal in FAULTS.into_iter().filter(|&signal| action::is_ours(signal)) {
-        let _ = kernel_action(signal, Some(&KernelAction::DEFAULT)); // it was so before
-    }
+    // Two threads may come here at once, and one of them may go on to set the program's own.
+    action::alone(|| {
+        for signal in FAULTS.into_iter().filter(|&signal| action::is_ours(signal)) {
+            let _ = kernel_action(signal, Some(&KernelAction::DEFAULT)); // it was so before
+        }
+    });
 }
 
 /// What becomes of a `SIGSEGV` or `SIGBUS` that came to our handler; false for any other signal.
@@ -148,17 +154,14 @@ pub(crate) unsafe fn on_fault(signal: i32, info: *mut SignalInfo, context: *mut 
     // SAFETY: promised by the caller.
     let (info, context) = unsafe { (&*info, &mut *context) };
     let (load, failed) = (slimline_load as *const () as u64, slimline_load_failed as *const () as u64);
-    let is_forced = info.code > 0;
-    if is_forced && (load..failed).contains(&context.register(libc::REG_RIP)) {
+    if info.code > 0 && (load..failed).contains(&context.register(libc::REG_RIP)) {
         context.registers[libc::REG_RIP as usize] = failed;
         return true;
     }
+    // Not every fault comes again by itself: the kernel ends the process as soon as our handler returns.
     CLAIMED.store(false, Release);
-    give_back();
-    if !is_forced {
-        // One that was sent; an instruction that faults does so again.
-        forward::queue_to_self(signal, info);
-    }
+    let _ = kernel_action(signal, Some(&KernelAction::DEFAULT));
+    forward::queue_to_self(signal, info);
     true
 }
 

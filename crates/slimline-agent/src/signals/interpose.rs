@@ -94,6 +94,7 @@ fn install(signal: c_int, handler: usize, flags: c_int, mask: u64) -> Option<usi
 }
 
 fn install_bsd(signal: c_int, handler: usize) -> Option<usize> {
+    faults::leave_to_program(signal);
     let interrupting = INTERRUPTING.load(Relaxed) & 1 << row(signal)? != 0;
     install(signal, handler, if interrupting { 0 } else { libc::SA_RESTART }, bit(signal))
 }
@@ -130,6 +131,7 @@ handler_setters! {
 /// `sigset`: an action or `SIG_HOLD`, and the mask with it.
 fn set_disposition(signal: c_int, disposition: usize) -> Option<usize> {
     const SIG_HOLD: usize = 2;
+    faults::leave_to_program(signal);
     row(signal)?;
     let (_, before) = kernel::set_mask(libc::SIG_BLOCK, 0);
     let held = before & bit(shadow()) != 0;

@@ -94,7 +94,7 @@ int main(int count, char **arguments) {
         printf("handled %d\n", handled);
     }
     if (!strcmp(way, "left")) {
-        signal(SIGSEGV, leave);
+        printf("default %d\n", signal(SIGSEGV, leave) == SIG_DFL);
         for (int i = 0; i < 50; i++) {
             if (sigsetjmp(back, 1) == 0) {
                 for (int k = 0; k < 300000; k++) sum += k;
