@@ -40,11 +40,13 @@ fn load(place: &u8) {
     black_box(unsafe { std::ptr::from_ref(place).read_volatile() });
 }
 
+type Read = fn(&u8);
+
 fn main() {
     let memory = vec![1_u8; PAGES * 4096];
     let mut other = vec![0_u8; OTHER_BYTES];
     let mut random = 7_u64;
-    let ways: [(&str, fn(&u8)); 4] = [
+    let ways: [(&str, Read); 4] = [
         ("probe and load", probe),
         ("copy of 128 bytes", copy::<128>),
         ("copy of 1 KiB", copy::<1024>),
