@@ -374,7 +374,6 @@ fn command(options: &RecordOptions, program: &Path) -> Command {
     if let Some((name, arguments)) = options.command.split_first() {
         command.arg0(name).args(arguments);
     }
-    signals::keep_dispositions(&mut command);
     command
 }
 

@@ -8,8 +8,6 @@
 
 use std::fs;
 use std::io;
-use std::os::unix::process::CommandExt as _;
-use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -84,13 +82,6 @@ fn register_sent(signal: i32, flag: Arc<AtomicBool>) -> io::Result<()> {
     };
     // SAFETY: the handler stores to an atomic variable and does nothing else, which is async-signal-safe, and does not panic.
     unsafe { signal_hook_registry::register_sigaction(signal, note) }.map(drop)
-}
-
-/// Has the command start with the dispositions that slimline was started with. The C library's `posix_spawn` would have the
-/// two signals ignored that it keeps for itself; after a `fork` they are as they were.
-pub(crate) fn keep_dispositions(command: &mut Command) {
-    // SAFETY: nothing is done in the child.
-    unsafe { command.pre_exec(|| Ok(())) };
 }
 
 /// Makes a write beyond the allowed file size (`ulimit -f`) an error like a full disk, not our death.

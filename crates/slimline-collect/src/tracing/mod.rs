@@ -349,7 +349,6 @@ pub fn trace(
     if plan.is_paused {
         started.env(PAUSED_VARIABLE, "1");
     }
-    signals::keep_dispositions(&mut started);
     let child = started.spawn().map_err(|error| RecordError::Spawn { program: program.clone(), error })?;
     let mut rings = Rings::new(run.path(), (child.id(), &program), collector.file_of());
     let mut with_code;
