@@ -52,10 +52,12 @@ fn valid(entry: &Entry) -> &Plan {
 
 fn make(ip: u64, skid: u32, copies: &mut Copies) -> Option<Plan> {
     let bounds = unwind::function_bounds(ip).filter(|&(start, end)| start <= ip && ip < end);
-    let (start, end) = code_window(ip, bounds);
-    // Cut off before the instruction: a hole lies between, or it is code that can't be read.
-    let is_whole = start + copies.code(start, end).len() as u64 > ip;
-    let start = if is_whole { start } else { ip & !4095 };
-    let code = copies.code(start, end);
-    (start + code.len() as u64 > ip).then(|| plan(code, start, start, ip, skid.min(1) as u8))
+    let (mut start, end) = code_window(ip, bounds);
+    let mut bytes = copies.copy_code(start, end);
+    if start + bytes as u64 <= ip {
+        // Cut off before the instruction: a hole lies between, or it is code that can't be read.
+        start = ip & !4095;
+        bytes = copies.copy_code(start, end);
+    }
+    (start + bytes as u64 > ip).then(|| plan(copies.copied_code(bytes), start, start, ip, skid.min(1) as u8))
 }

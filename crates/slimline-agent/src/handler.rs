@@ -113,8 +113,8 @@ unsafe extern "C" fn decide(signal: i32, info: *mut SignalInfo, context: *mut Co
 /// Threads that are in [`on_trigger`].
 static SAMPLING: AtomicU32 = AtomicU32::new(0);
 
-/// Waits until no thread is taking a sample. Recording must have ended, so that none begins. Gives up after a while: a
-/// debugger may have stopped one.
+/// Waits until no thread is taking a sample. Gives up after a second: a debugger may have stopped one, or others begin again
+/// and again.
 pub(crate) fn wait_for_samples() {
     const LONGEST_NS: u64 = 1_000_000_000;
     let began_ns = recorder::now_ns();

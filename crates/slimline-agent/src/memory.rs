@@ -8,7 +8,6 @@
 //! refuses those. Copying from a page that is not resident makes the kernel fetch it. Where the program itself serves such pages
 //! (`userfaultfd`), the thread that does so may be waiting for a lock that this thread holds. So from the first use of
 //! `userfaultfd` on the kernel is asked first whether the page is resident (`mincore`).
-//!
 
 use core::sync::atomic::AtomicBool;
 use core::sync::atomic::Ordering::Relaxed;
@@ -270,8 +269,9 @@ impl Copies {
         group.resident >> first & 1 != 0
     }
 
-    /// Code from `start` up to `end`, cut at the first page that can't be read and at [`MAX_CODE_BYTES`].
-    pub(crate) fn code(&mut self, start: u64, end: u64) -> &[u8] {
+    /// Copies code from `start` up to `end`, cut at the first page that can't be read and at [`MAX_CODE_BYTES`]. How many bytes
+    /// there are: see [`Self::copied_code`].
+    pub(crate) fn copy_code(&mut self, start: u64, end: u64) -> usize {
         let wanted = end.saturating_sub(start).min(MAX_CODE_BYTES as u64);
         if let Some(loads) = self.loads {
             return self.load_code(loads, start, wanted as usize);
@@ -283,11 +283,15 @@ impl Copies {
             readable_end = missing.map_or(readable_end, |page| (page * PAGE_BYTES).max(start));
         }
         let room = &mut self.code[..(readable_end - start) as usize];
-        let copied = kernel::copy_memory(self.target.thread, start, room);
-        &self.code[..copied]
+        kernel::copy_memory(self.target.thread, start, room)
     }
 
-    fn load_code(&mut self, loads: Loads, start: u64, wanted: usize) -> &[u8] {
+    /// The first bytes of the code that was copied last.
+    pub(crate) fn copied_code(&self, bytes: usize) -> &[u8] {
+        &self.code[..bytes]
+    }
+
+    fn load_code(&mut self, loads: Loads, start: u64, wanted: usize) -> usize {
         let mut length = 0;
         while length < wanted {
             let at = start + length as u64;
@@ -298,7 +302,7 @@ impl Copies {
             }
             length += part;
         }
-        &self.code[..length]
+        length
     }
 
     /// A word, as stacks hold them; None where it is not aligned or can't be read.
@@ -384,8 +388,8 @@ mod tests {
         assert!(!copies.read(0, &mut two));
         assert!(!copies.read(u64::MAX, &mut two));
         assert!(!copies.read(0xffff_8000_0000_0000, &mut two));
-        assert_eq!(copies.code(base, base + 8 * 4096).len(), MAX_CODE_BYTES);
-        assert_eq!(copies.code(base + 2 * 4096 - 100, base + 3 * 4096).len(), 100, "up to the guard");
+        assert_eq!(copies.copy_code(base, base + 8 * 4096), MAX_CODE_BYTES);
+        assert_eq!(copies.copy_code(base + 2 * 4096 - 100, base + 3 * 4096), 100, "up to the guard");
         #[allow(unsafe_code)]
         // SAFETY: our own mapping, last used below by address only.
         unsafe {
@@ -393,7 +397,7 @@ mod tests {
         }
         copies.begin(kernel::thread_id(), None, NOTHING_SOON);
         assert!(!copies.read(base, &mut two), "asked again in the next burst");
-        assert!(copies.code(base, base + 1).is_empty());
+        assert_eq!(copies.copy_code(base, base + 1), 0);
     }
 
     /// The only test that does: tests run in processes of their own, or at least none depends on it.

@@ -45,8 +45,8 @@ macro_rules! onward {
     ($name:literal, fn($($argument:ty),*) -> $result:ty, or $missing:expr) => {{
         static ONWARD: $crate::onward::Onward = $crate::onward::Onward::new($name);
         let Some(address) = ONWARD.address() else { return $missing };
-        // SAFETY: the C library declares the function of this name so.
         #[allow(unused_unsafe)] // where the call stands in such a block
+        // SAFETY: the C library declares the function of this name so.
         unsafe {
             core::mem::transmute::<usize, unsafe extern "C" fn($($argument),*) -> $result>(address)
         }
