@@ -15,6 +15,8 @@ use crate::kernel::Signals;
 use crate::ring::{self, Fork, Ring};
 use crate::{kernel, process};
 
+/// Words of a [`FORKS`] record.
+const FORK_WORDS: usize = 3;
 /// Children that have a thread's memory at one time.
 pub(super) const MOST_LENT: usize = 4;
 /// As [`PAUSED_BYTES`](super::PAUSED_BYTES), while there are such children: few, as nothing else says that they have ended.
@@ -24,10 +26,14 @@ pub(super) const LENT_BYTES: usize = 1 << 12;
 /// anything of the child.
 pub(crate) fn note_fork() {
     let Some(state) = state() else { return };
+    // The child begins at the stamp, and this record no earlier than its chunk: so the chunk comes first.
+    let has_place = state.place_of_note().is_some() || state.make_place_of_note(FORK_WORDS * size_of::<u64>());
     let fork = Fork { stamp: ring::stamp(), process: kernel::process_id() };
-    let words = [FORKS.word(), fork.stamp, fork.process.into()];
-    // SAFETY: a whole record; `fork` is called by code that has its cursor in its place.
-    unsafe { note(words.as_ptr(), words.len(), NOTED_ALWAYS) };
+    let words: [u64; FORK_WORDS] = [FORKS.word(), fork.stamp, fork.process.into()];
+    if has_place {
+        // SAFETY: a whole record; `fork` is called by code that has its cursor in its place.
+        unsafe { note(words.as_ptr(), words.len(), NOTED_ALWAYS) };
+    }
     let _signals = Signals::block();
     state.fork.set(fork);
     if let Some(ring) = process::ring() {
