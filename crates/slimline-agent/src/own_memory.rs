@@ -51,6 +51,20 @@ pub(crate) fn forget(start: usize) {
     }
 }
 
+/// In a forked child: forgets what the kernel left out of it (`MADV_DONTFORK`). The program may map something there.
+pub(crate) fn in_forked_child() {
+    for Range { start, .. } in ranges() {
+        let mut answer = 0_u8;
+        // SAFETY: the kernel writes one byte.
+        let result = unsafe {
+            kernel::call(libc::SYS_mincore, [start, PAGE_BYTES, &raw mut answer as usize, 0, 0, 0])
+        };
+        if result == -libc::ENOMEM as isize {
+            forget(start);
+        }
+    }
+}
+
 fn ranges() -> impl Iterator<Item = Range<usize>> {
     PLACES_BY_ADDRESS.iter().flatten().filter_map(|place| {
         let (start, end) = (place.start.load(Acquire), place.end.load(Acquire));
@@ -166,6 +180,18 @@ mod tests {
         forget(LOW + 0x3000);
         assert_eq!(others(LOW..LOW + 0x6000), vec![LOW..LOW + 0x6000]);
         forget(LOW + 0x6000);
+    }
+
+    #[test]
+    fn what_a_child_does_not_have_is_forgotten() {
+        static MAPPED: [u8; 3 * PAGE_BYTES] = [1; 3 * PAGE_BYTES];
+        let start = (&raw const MAPPED).addr().next_multiple_of(PAGE_BYTES);
+        for (start, is_kept) in [(start, true), (LOW + 0x10_0000, false)] {
+            note(start, 2 * PAGE_BYTES);
+            assert_eq!(others(start..start + 2 * PAGE_BYTES), []);
+            in_forked_child();
+            assert_eq!(others(start..start + 2 * PAGE_BYTES).is_empty(), is_kept);
+        }
     }
 
     #[test]

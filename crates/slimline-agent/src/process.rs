@@ -12,7 +12,7 @@ use slimline_trace::wire::{CONFIG_FILE, MAGIC, ProcessState, RUN_DIRECTORY_VARIA
 use crate::recorder::Fork;
 use crate::text::Path;
 use crate::{
-    clock, confine, entries, handler, hooks, kernel, maps, memory, next, recorder, signals, tables, thread, trigger,
+    clock, confine, entries, handler, hooks, kernel, maps, memory, next, own_memory, recorder, signals, tables, thread, trigger,
 };
 
 struct Run {
@@ -141,8 +141,15 @@ pub(crate) unsafe extern "C" fn in_forked_child() {
     if recorder::header().is_none() || confine::is_confined() {
         return;
     }
-    let fork = Fork::now();
     PROCESS.store(0, Relaxed);
+    if thread::is_inside() {
+        // A signal handler of the program's interrupted the agent, and forked. When it returns, the agent goes on with
+        // all that it held: so nothing is given up, and the child is not recorded.
+        hooks::stop();
+        recorder::count_unrecorded_child();
+        return;
+    }
+    let fork = Fork::now();
     trigger::forget();
     let is_followed = config().is_some_and(|config| config.follow_children != 0);
     // SAFETY: the child of a fork has one thread; `fork` was called by the target.
@@ -150,6 +157,7 @@ pub(crate) unsafe extern "C" fn in_forked_child() {
     signals::reset_lock();
     handler::forget_samples();
     thread::forget();
+    own_memory::in_forked_child();
     maps::forget();
     entries::forget();
     // SAFETY: the child of a fork has one thread, and `thread::forget` has let go of its ring.
@@ -201,7 +209,7 @@ fn read_config(directory: &[u8]) -> Option<RunConfig> {
 #[cfg(feature = "preload")]
 mod entry {
     use super::*;
-    use crate::{library, own_memory};
+    use crate::library;
 
     /// Runs when the library is loaded, before `main`.
     #[used]

@@ -15,7 +15,7 @@ use crate::entry::__slimline_gate;
 use crate::gate::Gate;
 use crate::objects::{self, Path};
 use crate::ring::{self, Fork, Ring};
-use crate::{copies, entry, kernel, shared_mappings, thread};
+use crate::{copies, entry, kernel, own_memory, shared_mappings, thread};
 
 unsafe extern "C" {
     static environ: *const *const c_char;
@@ -289,6 +289,7 @@ pub(crate) extern "C" fn before_fork() {
 pub(crate) extern "C" fn in_forked_child() {
     let _signals = kernel::Signals::block();
     thread::forget();
+    own_memory::in_forked_child();
     if let Some(Fork { stamp, process }) = thread::fork() {
         FORKED_AT.store(stamp, Relaxed);
         FORKED_FROM.store(process, Relaxed);

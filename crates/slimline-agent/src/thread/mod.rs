@@ -36,9 +36,9 @@ global_asm!(
     ".globl slimline_thread",
     ".hidden slimline_thread",
     ".type slimline_thread,@object",
-    ".size slimline_thread,32",
+    ".size slimline_thread,40",
     "slimline_thread:",
-    ".zero 32",
+    ".zero 40",
     ".text",
 );
 
@@ -50,6 +50,7 @@ const POINTER_OFFSET: usize = 0;
 pub(crate) const ROUND_OFFSET: usize = 8;
 pub(crate) const BYTES_OFFSET: usize = 16;
 const REGION_OFFSET: usize = 24;
+const INSIDE_OFFSET: usize = 32;
 
 /// One of the calling thread's words.
 #[inline(always)]
@@ -106,6 +107,12 @@ pub(crate) fn set_allocated_bytes(bytes: u64) {
     set_word::<BYTES_OFFSET>(bytes);
 }
 
+/// Whether the calling thread is inside the agent. Not part of [`Thread`], which a forked child finds wiped.
+#[inline(always)]
+pub(crate) fn is_inside() -> bool {
+    word::<INSIDE_OFFSET>() != 0
+}
+
 /// The path of regions that the calling thread is on, as the library says that tells them; 0 where there is none.
 pub(crate) fn region() -> u32 {
     word::<REGION_OFFSET>() as u32
@@ -125,8 +132,6 @@ pub(crate) struct Thread {
     has_ring: Cell<bool>,
     /// Kernel's number.
     pub(crate) tid: Cell<u32>,
-    /// How deep the thread is inside the agent.
-    inside: Cell<u32>,
     /// What it allocated and freed.
     pub(crate) counts: Counts,
     /// The allocation side's cache of call paths: whatever it puts there. Null at first; to be given back by
@@ -157,7 +162,7 @@ impl Drop for Inside<'_> {
     #[inline]
     fn drop(&mut self) {
         core::sync::atomic::compiler_fence(core::sync::atomic::Ordering::SeqCst);
-        self.0.inside.set(self.0.inside.get() - 1);
+        set_word::<INSIDE_OFFSET>(0);
     }
 }
 
@@ -165,10 +170,10 @@ impl Thread {
     /// Enters the agent; None where the thread is inside already.
     #[inline]
     pub(crate) fn enter(&self) -> Option<Inside<'_>> {
-        if self.inside.get() != 0 {
+        if is_inside() {
             return None;
         }
-        self.inside.set(1);
+        set_word::<INSIDE_OFFSET>(1);
         core::sync::atomic::compiler_fence(core::sync::atomic::Ordering::SeqCst);
         Some(Inside(self))
     }
@@ -266,7 +271,7 @@ pub(crate) fn begin() -> Option<&'static Thread> {
     // SAFETY: fresh zeros are a valid `Thread` without a ring.
     let thread = unsafe { thread.as_ref() };
     thread.tid.set(kernel::thread_id());
-    thread.inside.set(1);
+    set_word::<INSIDE_OFFSET>(1);
     set_pointer(core::ptr::from_ref(thread).cast_mut());
     if let Some(ring) = recorder::take_ring(thread.tid.get()) {
         // SAFETY: `inside` keeps handlers of this thread away.
@@ -277,7 +282,7 @@ pub(crate) fn begin() -> Option<&'static Thread> {
     storage::tell_begin(thread);
     lifetime::watch();
     trigger::start_thread(thread);
-    thread.inside.set(0);
+    set_word::<INSIDE_OFFSET>(0);
     Some(thread)
 }
 

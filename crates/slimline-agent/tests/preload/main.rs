@@ -236,6 +236,15 @@ fn children_have_files_of_their_own() {
     }
 }
 
+/// Some handlers interrupt the agent, which goes on in the child with what it held. Such a child is counted, not recorded.
+#[test]
+fn a_child_may_return_from_the_handler_that_forked() {
+    let target = Target::compile("returning");
+    let run = same(&target, &[], TriggerKind::ThreadTimer);
+    assert!(run.processes.len() > 150, "{} processes", run.processes.len());
+    assert_eq!(run.processes.iter().filter(|process| process.broken != 0).count(), 0);
+}
+
 #[test]
 fn threads_may_end_in_any_way_and_slots_are_used_again() {
     let target = Target::compile("lifetimes");
