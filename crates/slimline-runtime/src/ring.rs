@@ -171,25 +171,13 @@ impl Ring {
         self.header().full.load(Acquire) >= MOST_FULL
     }
 
-    /// Waits until a chunk may have been read, for a while; where there is no reader any more, which `directory` tells, that is
-    /// noted.
-    pub(crate) fn wait_for_reader(self, directory: Option<&CStr>) {
-        let header = self.header();
-        let freed = header.freed.load(Acquire);
-        header.waiting.fetch_add(1, AcqRel);
-        let is_over = if self.is_backed_up() && !self.is_stopped() {
-            let began_ns = kernel::now_ns();
-            let is_awake = kernel::wait(&header.freed, freed, PATIENCE_MS);
-            header.waits.fetch_add(1, Relaxed);
-            header.waited_ns.fetch_add(kernel::now_ns().saturating_sub(began_ns), Relaxed);
-            !is_awake
-        } else {
-            false
-        };
-        header.waiting.fetch_sub(1, AcqRel);
-        if is_over && !directory.is_some_and(kernel::is_locked) {
-            header.stop.store(1, Relaxed);
-        }
+    /// Waits until a chunk may have been read, for a while. Only [`Waiting::wait`] may be called with signals unblocked: a
+    /// handler may fork, and return in a child to which this ring is nothing.
+    pub(crate) fn begin_waiting(self) -> Waiting {
+        let freed = self.header().freed.load(Acquire);
+        self.header().waiting.fetch_add(1, AcqRel);
+        let began_ns = (self.is_backed_up() && !self.is_stopped()).then(kernel::now_ns);
+        Waiting { ring: self, freed, began_ns }
     }
 
     /// Takes the first free slot, so that few are ever touched. None where there is none, or no memory for it.
@@ -394,6 +382,35 @@ impl Ring {
     }
 }
 
+/// A thread that waits until a chunk may have been read.
+pub(crate) struct Waiting {
+    ring: Ring,
+    /// What the count of read chunks was.
+    freed: u32,
+    /// None where there is nothing to wait for.
+    began_ns: Option<u64>,
+}
+
+impl Waiting {
+    /// Waits; whether the time was over before the reader woke us, or a signal came.
+    pub(crate) fn wait(&self) -> bool {
+        self.began_ns.is_some() && !kernel::wait(&self.ring.header().freed, self.freed, PATIENCE_MS)
+    }
+
+    /// It is over. Where the time was, and there is no reader any more, which `directory` tells, that is noted.
+    pub(crate) fn end(self, is_time_over: bool, directory: Option<&CStr>) {
+        let header = self.ring.header();
+        if let Some(began_ns) = self.began_ns {
+            header.waits.fetch_add(1, Relaxed);
+            header.waited_ns.fetch_add(kernel::now_ns().saturating_sub(began_ns), Relaxed);
+        }
+        header.waiting.fetch_sub(1, AcqRel);
+        if is_time_over && !directory.is_some_and(kernel::is_locked) {
+            header.stop.store(1, Relaxed);
+        }
+    }
+}
+
 /// The processor's time stamp counter, read once all that came before was.
 pub(crate) fn stamp() -> u64 {
     // SAFETY: every x86-64 processor has both.
@@ -545,11 +562,16 @@ mod tests {
         let ring = place.ring();
         let reader = File::open(&place.directory).unwrap();
         reader.lock().unwrap();
+        let wait = || {
+            let waiting = ring.begin_waiting();
+            let is_time_over = waiting.wait();
+            waiting.end(is_time_over, Some(&place.path()));
+        };
         ring.header().full.store(MOST_FULL, Relaxed);
         thread::scope(|scope| {
             let waiting = scope.spawn(|| {
                 while ring.is_backed_up() {
-                    ring.wait_for_reader(Some(&place.path()));
+                    wait();
                 }
             });
             ring.header().full.store(MOST_FULL - 1, Release);
@@ -560,7 +582,7 @@ mod tests {
         ring.header().full.store(MOST_FULL, Relaxed);
         drop(reader);
         while !ring.is_stopped() {
-            ring.wait_for_reader(Some(&place.path()));
+            wait();
         }
         // SAFETY: not used again.
         unsafe { ring.leave(false) };

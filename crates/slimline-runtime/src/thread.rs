@@ -253,6 +253,20 @@ pub(crate) fn is_in_handler() -> bool {
     known_state().is_some_and(|state| state.depth.get() > 0)
 }
 
+/// Waits for the reader, while signals are let through. False in a child that a handler has forked meanwhile: then the
+/// ring is its parent's.
+fn wait_for_reader(ring: Ring, signals: &Signals) -> bool {
+    let process = kernel::process_id();
+    let waiting = ring.begin_waiting();
+    let mut is_time_over = false;
+    signals.let_through(|| is_time_over = waiting.wait());
+    if kernel::process_id() != process {
+        return false;
+    }
+    waiting.end(is_time_over, process::paths().0);
+    true
+}
+
 impl ThreadState {
     fn next(&self, at: usize, signals: &Signals) -> usize {
         let Some(ring) = process::ring() else { return self.scratch(None) };
@@ -302,7 +316,9 @@ impl ThreadState {
             }
             // Handlers that run meanwhile find no chunk, and take one.
             set_cursor(0);
-            signals.let_through(|| ring.wait_for_reader(process::paths().0));
+            if !wait_for_reader(ring, signals) {
+                return self.next(0, signals);
+            }
         }
     }
 
@@ -374,7 +390,10 @@ impl ThreadState {
                 break;
             }
             // Handlers that run meanwhile find no chunk, and take one.
-            signals.let_through(|| ring.wait_for_reader(process::paths().0));
+            if !wait_for_reader(ring, &signals) {
+                drop(signals);
+                return self.make_place_of_note(bytes);
+            }
         }
         if ring.is_stopped() {
             process::close_gate();

@@ -138,3 +138,13 @@ fn translated_children_have_their_parents_allocations() {
         assert!(found.0 >= times * ONCE.0 && found.1 >= times * ONCE.1, "{how}: {found:?} {}", report["heap"]);
     }
 }
+
+/// The handler interrupts threads that wait for slimline to read, too, and the child goes on behind that.
+#[test]
+fn a_child_may_return_from_the_handler_that_forked() {
+    let scratch = tempfile::tempdir().unwrap();
+    let program = compiled(&scratch, include_str!("../../../slimline-agent/tests/preload/targets/returning.c"));
+    let output = slimline().args(["trace", "--live", "--report", "-", "--"]).arg(program).output().unwrap();
+    let printed = text(&output.stdout);
+    assert_eq!(printed.lines().next(), Some("200 of 200"), "{}", text(&output.stderr));
+}
