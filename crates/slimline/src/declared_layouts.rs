@@ -91,6 +91,9 @@ fn define(info: &DebugInfo<'_>, shown: &str, table: &mut TypeTable, found: &mut 
         let are = if damaged == 1 { "is" } else { "are" };
         missing.push(format!("{damaged} of {} units {are} damaged", info.unit_count()));
     }
+    if info.is_cut() {
+        missing.push(format!("a unit's header behind the first {} is damaged: what follows is not read", info.unit_count()));
+    }
     match info.lost_units() {
         0 => {}
         1 => missing.push("1 unit is in a .dwo file that is not there, or of another build".to_owned()),

@@ -91,6 +91,7 @@ pub struct Debug<'a> {
     split: SplitUnits<'a>,
     /// Whether a split unit was not found.
     lacks_split: Cell<bool>,
+    is_cut: bool,
     damaged: Cell<bool>,
     /// Paths of source files that are not UTF-8, as text, by what `addr2line` makes of them.
     not_utf8: OnceCell<FxHashMap<String, String>>,
@@ -120,6 +121,21 @@ pub struct Statement {
     pub line: u32,
 }
 
+/// Leaves out what follows the first damaged header of a unit in `info`, the section `.debug_info`; whether there is one.
+fn cut_at_damage<'a>(dwarf: &mut gimli::Dwarf<Slice<'a>>, info: Slice<'a>) -> bool {
+    let mut headers = dwarf.units();
+    let mut whole_bytes = 0;
+    loop {
+        match headers.next() {
+            Ok(Some(header)) => whole_bytes += header.length_including_self(),
+            Ok(None) => return false,
+            Err(_) => break,
+        }
+    }
+    dwarf.debug_info = gimli::DebugInfo::new(&info.slice()[..whole_bytes], gimli::LittleEndian);
+    true
+}
+
 impl<'a> Debug<'a> {
     /// Reads what `holder`, the file at `path`, has.
     pub(super) fn read(
@@ -133,6 +149,7 @@ impl<'a> Debug<'a> {
                 .unwrap_or_else(|never| match never {})
         };
         let mut dwarf = load(holder);
+        let is_cut = cut_at_damage(&mut dwarf, holder.section(store, gimli::SectionId::DebugInfo.name()));
         if let Some(alternate) = alternate {
             dwarf.set_sup(load(alternate));
         }
@@ -143,7 +160,8 @@ impl<'a> Debug<'a> {
             context,
             split: SplitUnits::new(store, path),
             lacks_split: Cell::new(false),
-            damaged: Cell::new(false),
+            is_cut,
+            damaged: Cell::new(is_cut),
             not_utf8: OnceCell::new(),
             statements: RefCell::default(),
         })
@@ -179,6 +197,11 @@ impl<'a> Debug<'a> {
     /// Whether a question needed a `.dwo` file (`-gsplit-dwarf`) that is not there: names and lines are missing.
     pub fn lacks_split_files(&self) -> bool {
         self.lacks_split.get()
+    }
+
+    /// Whether the header of a unit is damaged: what follows it is not read.
+    pub fn is_cut(&self) -> bool {
+        self.is_cut
     }
 
     /// Whether a question met damaged entries (or entries that need a `.gnu_debugaltlink` file that is not there).

@@ -202,7 +202,7 @@ impl<'a> Module<'a> {
         exports
     }
 
-    /// Its debug information; `None` where there is none or its unit headers are damaged.
+    /// Its debug information; `None` where there is none or its table of addresses is damaged.
     pub fn debug(&self) -> Option<&Debug<'a>> {
         self.debug
             .get_or_init(|| {

@@ -77,6 +77,7 @@ pub struct DebugInfo<'a> {
     pub(super) virtual_tables: VirtualTables<'a>,
     /// Units whose content is in a `.dwo` file that is not there.
     lost_units: u32,
+    is_cut: bool,
     /// Types that are being read because another one asks.
     pub(super) nesting: Cell<u32>,
 }
@@ -98,14 +99,17 @@ impl<'a> DebugInfo<'a> {
             rows: RefCell::default(),
             virtual_tables: VirtualTables::default(),
             lost_units: 0,
+            is_cut: false,
             nesting: Cell::new(0),
         };
-        let [units, types] = headers(&dwarf);
+        let Headers { units, types, is_cut } = Headers::of(&dwarf);
         info.add_units(Origin::Info, None, units);
         info.add_units(Origin::Types, None, types);
+        info.is_cut = is_cut;
         if let Some(sup) = dwarf.sup() {
-            let [units, _] = headers(sup);
+            let Headers { units, is_cut, .. } = Headers::of(sup);
             info.add_units(Origin::Supplementary, None, units);
+            info.is_cut |= is_cut;
         }
         info
     }
@@ -113,12 +117,14 @@ impl<'a> DebugInfo<'a> {
     /// The same of a module, with the units that are in `.dwo` files.
     pub fn of(debug: &Debug<'a>) -> Self {
         let mut info = Self::new(Arc::clone(debug.dwarf()));
+        info.is_cut |= debug.is_cut();
         for number in 0..info.unit_count() {
             let Some((skeleton, dwarf)) = info.split_of(number, debug) else {
                 info.lost_units += u32::from(info.is_skeleton(number));
                 continue;
             };
-            let [units, types] = headers(&dwarf);
+            let Headers { units, types, is_cut } = Headers::of(&dwarf);
+            info.is_cut |= is_cut;
             let file = info.split.len();
             info.split.push(dwarf);
             info.add_units(Origin::Split { file, types: false }, Some(skeleton), units);
@@ -149,6 +155,11 @@ impl<'a> DebugInfo<'a> {
     /// Units whose content is in a `.dwo` file that is not there, or of another build.
     pub fn lost_units(&self) -> u32 {
         self.lost_units
+    }
+
+    /// Whether the list of units ends early, at a damaged header.
+    pub fn is_cut(&self) -> bool {
+        self.is_cut
     }
 
     fn split_of(&self, unit: u32, debug: &Debug<'a>) -> Option<(u32, Arc<Dwarf<'a>>)> {
@@ -499,11 +510,32 @@ impl<'a> DebugInfo<'a> {
     }
 }
 
-/// Headers of the units, and of those for types; those before any damage.
-fn headers<'a>(dwarf: &Dwarf<'a>) -> [Vec<gimli::UnitHeader<Slice<'a>>>; 2] {
-    let (mut units, mut types) = (dwarf.units(), dwarf.type_units());
-    let units = std::iter::from_fn(move || units.next().ok().flatten()).collect();
-    [units, std::iter::from_fn(move || types.next().ok().flatten()).collect()]
+/// What was found of the headers of units.
+#[derive(Default)]
+struct Headers<'a> {
+    units: Vec<gimli::UnitHeader<Slice<'a>>>,
+    /// Those for types (DWARF 4).
+    types: Vec<gimli::UnitHeader<Slice<'a>>>,
+    /// A header is damaged: what lies behind it is lost.
+    is_cut: bool,
+}
+
+impl<'a> Headers<'a> {
+    fn of(dwarf: &Dwarf<'a>) -> Self {
+        let (mut found, mut units, mut types) = (Self::default(), dwarf.units(), dwarf.type_units());
+        while let Some(header) = units.next().unwrap_or_else(|_| found.cut()) {
+            found.units.push(header);
+        }
+        while let Some(header) = types.next().unwrap_or_else(|_| found.cut()) {
+            found.types.push(header);
+        }
+        found
+    }
+
+    fn cut<T>(&mut self) -> Option<T> {
+        self.is_cut = true;
+        None
+    }
 }
 
 impl Die {

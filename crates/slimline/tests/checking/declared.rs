@@ -235,6 +235,23 @@ fn members_of_archives_are_read_as_objects() {
 }
 
 #[test]
+fn what_lies_behind_a_damaged_unit_is_told() {
+    let scratch = sources();
+    run(&scratch, "gcc -g -gz=none one.c other.c -o whole");
+    run(&scratch, "objcopy --dump-section .debug_info=info whole");
+    let mut info = fs::read(scratch.path("info")).unwrap();
+    let second = 4 + u32::from_le_bytes(info[..4].try_into().unwrap()) as usize;
+    // A reserved length.
+    info[second..second + 4].copy_from_slice(&0xffff_fff0_u32.to_le_bytes());
+    fs::write(scratch.path("info"), info).unwrap();
+    run(&scratch, "objcopy --update-section .debug_info=info whole damaged");
+    let told = "a unit's header behind the first 1 is damaged: what follows is not read";
+    let text = shown(&scratch, &["layouts", "damaged"]);
+    assert!(text.contains(told), "{text}");
+    assert!(!shown(&scratch, &["layouts", "whole"]).contains("damaged"));
+}
+
+#[test]
 fn types_of_a_rust_library_are_read() {
     let scratch = Scratch::new();
     fs::write(
