@@ -4,12 +4,16 @@
 //! (The standard library copies paths that are longer than some 380 bytes: who names such a directory has to expect that a
 //! signal in the middle of an allocation ends the process without a profile.)
 
+use std::ffi::OsStr;
 use std::fmt::{self, Write as _};
 use std::fs::{self, File, OpenOptions};
 use std::io::{Read as _, Write as _};
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::Ordering::Relaxed;
+
+use slimline_trace::path_text::PathText;
 
 use crate::cost::Cost;
 use crate::format::{SUFFIX, Writer};
@@ -47,10 +51,15 @@ pub(crate) fn write(live: &'static Live, process: u32) {
         return;
     }
     // Nobody else has it: this is called once.
-    let (Some(mut space), Some(directory)) = (held(&SPACE), live.directory.to_str()) else { return };
+    let Some(mut space) = held(&SPACE) else { return };
     let Space { partial, whole, line, out } = &mut *space;
-    let named = write!(partial, "{directory}/.{process}{SUFFIX}").and(write!(whole, "{directory}/{process}{SUFFIX}"));
-    let (Some(partial), Some(whole), Ok(())) = (partial.path(), whole.path(), named) else { return };
+    let directory = live.directory.as_os_str().as_bytes();
+    let in_directory = partial.push(directory).and(whole.push(directory));
+    let named = in_directory.and(write!(partial, "/.{process}{SUFFIX}")).and(write!(whole, "/{process}{SUFFIX}"));
+    if named.is_err() {
+        return;
+    }
+    let (partial, whole) = (partial.path(), whole.path());
     let _ = fs::remove_file(partial);
     let Ok(file) = OpenOptions::new().write(true).create_new(true).open(partial) else { return };
     let buffered = Buffered { file, bytes: out, length: 0 };
@@ -136,7 +145,7 @@ fn mappings(writer: &mut Writer<Buffered>, bytes: &mut [u8; LINE_BYTES]) -> fmt:
         let mut from = 0;
         while let Some(line) = bytes[from..length].iter().position(|byte| *byte == b'\n') {
             if let Some((range, is_code, path)) = mapping(&bytes[from..from + line]) {
-                writer.mapping(range, is_code, path)?;
+                writer.mapping(range, is_code, PathText(path))?;
             }
             from += line + 1;
         }
@@ -147,10 +156,9 @@ fn mappings(writer: &mut Writer<Buffered>, bytes: &mut [u8; LINE_BYTES]) -> fmt:
 }
 
 /// Of `START-END r-xp OFFSET DEVICE INODE PATH`.
-fn mapping(line: &[u8]) -> Option<([u64; 3], bool, &str)> {
-    let line = std::str::from_utf8(line).ok()?;
-    let path = &line[line.find('/')?..];
-    let mut words = line.split(' ');
+fn mapping(line: &[u8]) -> Option<([u64; 3], bool, &[u8])> {
+    let (numbers, path) = line.split_at(line.iter().position(|byte| *byte == b'/')?);
+    let mut words = str::from_utf8(numbers).ok()?.split(' ');
     let (start, end) = words.next()?.split_once('-')?;
     let rights = words.next().filter(|rights| !rights.contains('w'))?;
     let number = |text| u64::from_str_radix(text, 16).ok();
@@ -168,17 +176,21 @@ impl Name {
         Self { bytes: [0; libc::PATH_MAX as usize], length: 0 }
     }
 
-    fn path(&self) -> Option<&Path> {
-        std::str::from_utf8(&self.bytes[..self.length]).ok().map(Path::new)
+    fn path(&self) -> &Path {
+        Path::new(OsStr::from_bytes(&self.bytes[..self.length]))
+    }
+
+    fn push(&mut self, bytes: &[u8]) -> fmt::Result {
+        let to = self.bytes.get_mut(self.length..self.length + bytes.len()).ok_or(fmt::Error)?;
+        to.copy_from_slice(bytes);
+        self.length += bytes.len();
+        Ok(())
     }
 }
 
 impl fmt::Write for Name {
     fn write_str(&mut self, text: &str) -> fmt::Result {
-        let to = self.bytes.get_mut(self.length..self.length + text.len()).ok_or(fmt::Error)?;
-        to.copy_from_slice(text.as_bytes());
-        self.length += text.len();
-        Ok(())
+        self.push(text.as_bytes())
     }
 }
 
@@ -215,9 +227,9 @@ mod tests {
     #[test]
     fn code_of_files_is_told_from_other_memory() {
         let line = b"55d0c0001000-55d0c0002000 r-xp 00001000 08:01 1234                       /opt/a b/program";
-        assert_eq!(mapping(line), Some(([0x55d0_c000_1000, 0x55d0_c000_2000, 0x1000], true, "/opt/a b/program")));
-        let line = b"4000000000-4000003000 r--p 00000000 fe:00 10                       /opt/program";
-        assert_eq!(mapping(line), Some(([0x40_0000_0000, 0x40_0000_3000, 0], false, "/opt/program")));
+        assert_eq!(mapping(line), Some(([0x55d0_c000_1000, 0x55d0_c000_2000, 0x1000], true, &b"/opt/a b/program"[..])));
+        let line = b"4000000000-4000003000 r--p 00000000 fe:00 10                       /opt/caf\xe9";
+        assert_eq!(mapping(line), Some(([0x40_0000_0000, 0x40_0000_3000, 0], false, &b"/opt/caf\xe9"[..])));
         assert_eq!(mapping(b"55d0c0001000-55d0c0002000 rw-p 00001000 08:01 1234 /opt/program"), None);
         assert_eq!(mapping(b"7ffe0000-7fff0000 r-xp 00000000 00:00 0    [vdso]"), None);
     }

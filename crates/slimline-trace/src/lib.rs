@@ -7,6 +7,7 @@
 //! - [`served`]: what hardware tells of an access: latency, memory level, TLB.
 //! - [`stream`]: the trace of an instrumented program: words of a record, and the site tables that say what they mean.
 //! - [`address`]: typed addresses, so that a run-time address, a link-time address and a file offset can't be mixed up.
+//! - [`path_text`]: paths as text, whatever bytes they are. `no_std` but for whole paths.
 //! - [`script`]: what the kernel runs for a script. `no_std`.
 //!
 //! With the feature `session` (the default) also
@@ -14,7 +15,6 @@
 //! - [`cpp_names`]: names of C++ as they are written;
 //! - [`escape`]: foreign names as a terminal or a shell can take them;
 //! - [`fortran_names`]: names as Fortran's compilers link them, as they are written;
-//! - [`path_text`]: paths as text, whatever bytes they are;
 //! - [`regular_file`]: how files are opened that other files name;
 //! - [`toolchain_source`]: which source files are a toolchain's;
 //! - [`tables`]: what was recorded of a process, as columns in memory and Parquet on disk;
@@ -30,7 +30,6 @@ pub mod cpp_names;
 pub mod escape;
 #[cfg(feature = "session")]
 pub mod fortran_names;
-#[cfg(feature = "session")]
 pub mod path_text;
 #[cfg(feature = "session")]
 mod place;
