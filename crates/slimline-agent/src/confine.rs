@@ -8,17 +8,53 @@
 #![allow(unsafe_code)] // the C library's functions, the target's environment
 
 use core::ffi::{CStr, c_char};
-use core::sync::atomic::AtomicBool;
-use core::sync::atomic::Ordering::Relaxed;
+use core::sync::atomic::Ordering::{Relaxed, SeqCst};
+use core::sync::atomic::{AtomicBool, AtomicU32};
 use slimline_trace::wire::RUN_DIRECTORY_VARIABLE;
 
-use crate::{handler, hooks, process, recorder, signals, thread, trigger};
+use crate::{hooks, kernel, process, recorder, signals, thread, trigger};
 
 static CONFINED: AtomicBool = AtomicBool::new(false);
+/// How many [`Busy`] there are.
+static BUSY: AtomicU32 = AtomicU32::new(0);
+
+/// While it lives, the calling thread may make system calls of the agent's: whoever confines the process waits for that.
+pub(crate) struct Busy(());
+
+impl Busy {
+    /// None once the process is confined.
+    pub(crate) fn begin() -> Option<Self> {
+        BUSY.fetch_add(1, SeqCst);
+        let busy = Self(());
+        (!is_confined()).then_some(busy)
+    }
+}
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        BUSY.fetch_sub(1, SeqCst);
+    }
+}
+
+/// In a forked child: the threads that were busy are not here.
+pub(crate) fn forget_others() {
+    BUSY.store(0, Relaxed);
+}
+
+/// Waits until no other thread is busy. Gives up after a second: a debugger may have stopped one.
+fn wait_for_others() {
+    const LONGEST_NS: u64 = 1_000_000_000;
+    // A handler of the program's that interrupted the agent.
+    let own = u32::from(thread::is_inside());
+    let began_ns = recorder::now_ns();
+    while BUSY.load(SeqCst) > own && recorder::now_ns().saturating_sub(began_ns) < LONGEST_NS {
+        kernel::yield_now();
+    }
+}
 
 /// Whether this process confined itself, or one that it was forked from did.
 pub(crate) fn is_confined() -> bool {
-    CONFINED.load(Relaxed)
+    CONFINED.load(SeqCst)
 }
 
 const PR_SET_SECCOMP: i64 = 22;
@@ -47,15 +83,15 @@ pub(crate) fn end() {
     if !recorder::is_open() || !process::is_ours() {
         return;
     }
-    CONFINED.store(true, Relaxed);
-    trigger::stop_everywhere();
     hooks::flush();
     hooks::stop();
     thread::end();
     recorder::fail(format_args!("it confined itself (seccomp); what it did until then is here"));
+    // Other threads may be confined, too.
+    CONFINED.store(true, SeqCst);
+    wait_for_others();
+    trigger::stop_everywhere();
     signals::release();
-    // Other threads may be confined too, and a sample ends with system calls.
-    handler::wait_for_samples();
     // SAFETY: as `setenv` may be called here: by a program that does so while other threads look, at its own risk.
     unsafe { take_out_of_environment(libc_environment()) };
 }

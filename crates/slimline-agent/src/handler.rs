@@ -10,6 +10,7 @@ use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use core::sync::atomic::{AtomicU32, AtomicUsize};
 
 use crate::burst::Moment;
+use crate::confine::Busy;
 use crate::signals::faults;
 use crate::signals::forward::{self, Context, Jump};
 use crate::thread::{self, Thread, Work};
@@ -129,6 +130,7 @@ pub(crate) fn forget_samples() {
 }
 
 fn on_trigger(trigger: Trigger, context: *mut Context) {
+    let Some(_busy) = Busy::begin() else { return };
     SAMPLING.fetch_add(1, Acquire);
     serve(trigger, context);
     SAMPLING.fetch_sub(1, Release);

@@ -14,6 +14,7 @@ use core::sync::atomic::Ordering::Relaxed;
 
 use slimline_emulate::Memory;
 
+use crate::confine::Busy;
 use crate::signals::faults::Loads;
 use crate::{confine, kernel};
 
@@ -26,7 +27,10 @@ static MAPS_DEVICES: AtomicBool = AtomicBool::new(false);
 
 /// The program maps a file. Devices are neither regular files nor, but for one of zeros, memory.
 pub(crate) fn before_mapping(file: i32) {
-    if !MAPS_DEVICES.load(Relaxed) && !confine::is_confined() && !kernel::is_memory_file(file) {
+    if !MAPS_DEVICES.load(Relaxed)
+        && let Some(_busy) = Busy::begin()
+        && !kernel::is_memory_file(file)
+    {
         MAPS_DEVICES.store(true, Relaxed);
     }
 }

@@ -156,6 +156,7 @@ pub(crate) unsafe extern "C" fn in_forked_child() {
     unsafe { hooks::in_forked_child(is_followed) };
     signals::reset_lock();
     handler::forget_samples();
+    confine::forget_others();
     thread::forget();
     own_memory::in_forked_child();
     maps::forget();

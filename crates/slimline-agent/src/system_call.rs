@@ -6,7 +6,7 @@ use core::ffi::{c_int, c_long, c_ulong};
 
 use crate::descriptors::interpose::{close, close_range, dup2, dup3};
 use crate::onward::{fail, onward};
-use crate::signals::faults;
+use crate::signals::{alternate, faults};
 use crate::{children, confine, lock_calls, memory, pending, process, ranges};
 
 /// Declared with `...`: arguments are in the same places either way, and unused ones do no harm.
@@ -21,6 +21,7 @@ unsafe extern "C" fn syscall(number: c_long, a: usize, b: usize, c: usize, d: us
             libc::SYS_dup3 => return dup3(a as c_int, b as c_int, c as c_int).into(),
             libc::SYS_mlockall => return lock_calls::mlockall(a as c_int).into(),
             libc::SYS_munlockall => return lock_calls::munlockall().into(),
+            libc::SYS_sigaltstack => return alternate::sigaltstack(a as *const _, b as *mut _).into(),
             _ if confine::is_confining(number, [a, b, c]) => confine::end(),
             _ => {}
         }

@@ -16,7 +16,7 @@ use core::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
 
 use super::action::{self, kernel_action};
 use super::forward::{self, Context};
-use super::{KernelAction, SA_RESTORER, bit};
+use super::{KernelAction, SA_RESTORER, alternate, bit};
 use crate::trigger::SignalInfo;
 use crate::{confine, handler, hooks, process};
 
@@ -83,6 +83,8 @@ impl Loads {
     pub(crate) fn for_sample(context: &Context) -> Option<Self> {
         // Without hooks nobody sees what devices are mapped.
         let is_free = CLAIMED.load(Acquire) && hooks::is_recording() && context.mask & BITS == 0;
+        // A trigger may come with the fault, see `interrupted_at_entry`.
+        let is_free = is_free && !alternate::is_used_anew(context);
         let may_load = is_free && FAULTS.into_iter().all(action::is_ours);
         may_load.then_some(Self(()))
     }
@@ -143,6 +145,28 @@ pub(super) fn release() {
     });
 }
 
+/// Has a load fail that was interrupted there; false where it was anything else.
+fn let_fail(context: &mut Context) -> bool {
+    let (load, failed) = (slimline_load as *const () as u64, slimline_load_failed as *const () as u64);
+    let is_load = (load..failed).contains(&context.register(libc::REG_RIP));
+    if is_load {
+        context.registers[libc::REG_RIP as usize] = failed;
+    }
+    is_load
+}
+
+/// Where a fault came at the first instruction of our handler: what that has interrupted.
+///
+/// It is there that the fault was raised. The kernel looks for any fault's signal that is not blocked, and then delivers the
+/// first one in its queue, blocked or not: a perf event's `SIGTRAP` that waits for a sample to end comes first, at the
+/// faulting load, and the load's own signal at the handler that is about to begin.
+fn interrupted_at_entry(context: &Context) -> Option<&mut Context> {
+    let is_at_entry = context.register(libc::REG_RIP) == handler::entry() as u64;
+    let third_argument = core::ptr::with_exposed_provenance_mut::<Context>(context.register(libc::REG_RDX) as usize);
+    // SAFETY: the kernel passes our handler a context that it has made for it, and nobody else calls it.
+    is_at_entry.then(|| unsafe { &mut *third_argument })
+}
+
 /// What becomes of a `SIGSEGV` or `SIGBUS` that came to our handler; false for any other signal.
 ///
 /// # Safety
@@ -153,9 +177,7 @@ pub(crate) unsafe fn on_fault(signal: i32, info: *mut SignalInfo, context: *mut 
     }
     // SAFETY: promised by the caller.
     let (info, context) = unsafe { (&*info, &mut *context) };
-    let (load, failed) = (slimline_load as *const () as u64, slimline_load_failed as *const () as u64);
-    if info.code > 0 && (load..failed).contains(&context.register(libc::REG_RIP)) {
-        context.registers[libc::REG_RIP as usize] = failed;
+    if info.code > 0 && (let_fail(context) || interrupted_at_entry(context).is_some_and(let_fail)) {
         return true;
     }
     // Not every fault comes again by itself: the kernel ends the process as soon as our handler returns.
@@ -213,6 +235,25 @@ mod tests {
         assert!(!CLAIMED.load(Relaxed) || !process::is_ours());
         let handlers = FAULTS.map(|signal| kernel_action(signal, None).unwrap().handler);
         assert_eq!(handlers, [libc::SIG_DFL; 2]);
+    }
+
+    #[test]
+    fn a_trigger_may_come_between_a_load_and_its_fault() {
+        let at = |ip: u64| {
+            // SAFETY: integers.
+            let mut context: Context = unsafe { core::mem::zeroed() };
+            context.registers[libc::REG_RIP as usize] = ip;
+            context
+        };
+        let failed = slimline_load_failed as *const () as u64;
+        for (interrupted, is_load) in [(slimline_load as *const () as u64, true), (failed, false), (8, false)] {
+            let mut load = at(interrupted);
+            let mut entry = at(handler::entry() as u64);
+            entry.registers[libc::REG_RDX as usize] = &raw mut load as u64;
+            assert_eq!(interrupted_at_entry(&entry).is_some_and(let_fail), is_load);
+            assert_eq!(load.register(libc::REG_RIP), if is_load { failed } else { interrupted });
+            assert!(interrupted_at_entry(&load).is_none());
+        }
     }
 
     #[test]

@@ -18,6 +18,7 @@
 #![allow(unsafe_code)] // system calls, signal frames
 
 mod action;
+pub(crate) mod alternate;
 pub(crate) mod faults;
 pub(crate) mod forward;
 #[cfg(feature = "preload")]

@@ -18,8 +18,10 @@ use core::mem::MaybeUninit;
 use core::ptr::{NonNull, with_exposed_provenance_mut, without_provenance_mut};
 use slimline_trace::wire::{MessageKind, ThreadEvent};
 
+use crate::confine::Busy;
 use crate::hooks::{self, Counts};
 use crate::recorder::{self, Ring, bytes_of};
+use crate::signals::alternate;
 use crate::{kernel, trigger};
 pub(crate) use work::Work;
 
@@ -36,9 +38,9 @@ global_asm!(
     ".globl slimline_thread",
     ".hidden slimline_thread",
     ".type slimline_thread,@object",
-    ".size slimline_thread,40",
+    ".size slimline_thread,48",
     "slimline_thread:",
-    ".zero 40",
+    ".zero 48",
     ".text",
 );
 
@@ -51,6 +53,7 @@ pub(crate) const ROUND_OFFSET: usize = 8;
 pub(crate) const BYTES_OFFSET: usize = 16;
 const REGION_OFFSET: usize = 24;
 const INSIDE_OFFSET: usize = 32;
+const ALTERNATE_OFFSET: usize = 40;
 
 /// One of the calling thread's words.
 #[inline(always)]
@@ -113,6 +116,16 @@ pub(crate) fn is_inside() -> bool {
     word::<INSIDE_OFFSET>() != 0
 }
 
+/// Where the signal stack begins that the agent has given the calling thread; 0 for none.
+pub(crate) fn alternate_stack() -> usize {
+    word::<ALTERNATE_OFFSET>() as usize
+}
+
+/// Changes it.
+pub(crate) fn set_alternate_stack(start: usize) {
+    set_word::<ALTERNATE_OFFSET>(start as u64);
+}
+
 /// The path of regions that the calling thread is on, as the library says that tells them; 0 where there is none.
 pub(crate) fn region() -> u32 {
     word::<REGION_OFFSET>() as u32
@@ -148,13 +161,16 @@ pub(crate) struct Thread {
 }
 
 /// While it lives, the thread is inside the agent: triggers are counted instead of sampled, and hooks pass through.
-pub(crate) struct Inside<'a>(&'a Thread);
+pub(crate) struct Inside<'a> {
+    thread: &'a Thread,
+    _busy: Busy,
+}
 
 impl<'a> Inside<'a> {
     /// The thread that is inside.
     #[inline]
     pub(crate) fn thread(&self) -> &'a Thread {
-        self.0
+        self.thread
     }
 }
 
@@ -167,15 +183,16 @@ impl Drop for Inside<'_> {
 }
 
 impl Thread {
-    /// Enters the agent; None where the thread is inside already.
+    /// Enters the agent; None where the thread is inside already, or the process is confined.
     #[inline]
     pub(crate) fn enter(&self) -> Option<Inside<'_>> {
         if is_inside() {
             return None;
         }
+        let _busy = Busy::begin()?;
         set_word::<INSIDE_OFFSET>(1);
         core::sync::atomic::compiler_fence(core::sync::atomic::Ordering::SeqCst);
-        Some(Inside(self))
+        Some(Inside { thread: self, _busy })
     }
 
     /// Whether the thread has a ring: not in a forked child that we were not told of, nor beyond the last slot.
@@ -256,6 +273,7 @@ pub(crate) fn current() -> Option<&'static Thread> {
 /// Makes the calling thread's state and tells of its begin. Safe in a signal handler.
 #[cold]
 pub(crate) fn begin() -> Option<&'static Thread> {
+    let _busy = Busy::begin()?;
     if recorder::is_sealed() {
         return None;
     }
@@ -281,6 +299,7 @@ pub(crate) fn begin() -> Option<&'static Thread> {
     thread.tell(0);
     storage::tell_begin(thread);
     lifetime::watch();
+    alternate::set();
     trigger::start_thread(thread);
     set_word::<INSIDE_OFFSET>(0);
     Some(thread)
@@ -289,7 +308,8 @@ pub(crate) fn begin() -> Option<&'static Thread> {
 /// Tells of the calling thread's end and gives its ring to the collector. After it the thread is not recorded.
 pub(crate) fn end() {
     let thread = pointer();
-    if thread.addr() <= GONE.addr() {
+    let busy = Busy::begin();
+    if thread.addr() <= GONE.addr() || busy.is_none() {
         set_pointer(GONE);
         return;
     }
@@ -299,6 +319,7 @@ pub(crate) fn end() {
     set_pointer(GONE);
     set_round(0);
     trigger::stop_thread(state);
+    alternate::take_back();
     storage::tell_end(state);
     state.tell(1);
     if state.has_ring.take() {
@@ -319,6 +340,7 @@ pub(crate) fn forget() {
     set_pointer(core::ptr::null_mut());
     set_round(0);
     set_allocated_bytes(0);
+    alternate::take_back();
     if thread.addr() > GONE.addr() {
         // SAFETY: mapped by `begin` in this size; nobody finds it any more.
         unsafe { kernel::unmap(thread.cast(), size_of::<Thread>()) };
