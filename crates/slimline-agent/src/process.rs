@@ -12,7 +12,7 @@ use slimline_trace::wire::{CONFIG_FILE, MAGIC, ProcessState, RUN_DIRECTORY_VARIA
 use crate::recorder::Fork;
 use crate::text::Path;
 use crate::{
-    clock, confine, entries, handler, hooks, kernel, maps, memory, next, own_memory, recorder, signals, tables, thread, trigger,
+    clock, confine, entries, handler, hooks, kernel, maps, memory, next, own_memory, recorder, signals, tables, thread, trigger, unwind,
 };
 
 struct Run {
@@ -142,9 +142,9 @@ pub(crate) unsafe extern "C" fn in_forked_child() {
         return;
     }
     PROCESS.store(0, Relaxed);
-    if thread::is_inside() {
-        // A signal handler of the program's interrupted the agent, and forked. When it returns, the agent goes on with
-        // all that it held: so nothing is given up, and the child is not recorded.
+    if unwind::has_interrupted(handler::is_agent_code) {
+        // The program's signal handler forked. When it returns, the agent goes on with all that it held: so nothing is
+        // given up, and the child is not recorded.
         hooks::stop();
         recorder::count_unrecorded_child();
         return;

@@ -36,7 +36,8 @@ fn ours(start: usize) -> stack_t {
 
 /// Gives the calling thread one, if it has none.
 pub(crate) fn set() {
-    if exchange(None).is_ok_and(|old| old.ss_flags & libc::SS_DISABLE != 0)
+    if thread::alternate_stack() == 0
+        && exchange(None).is_ok_and(|old| old.ss_flags & libc::SS_DISABLE != 0)
         && let Some(start) = kernel::map(BYTES)
     {
         let start = start.as_ptr();
@@ -49,7 +50,8 @@ pub(crate) fn set() {
     }
 }
 
-/// Takes the calling thread's back: it ends, or is that of a forked child, which begins anew.
+/// Takes the calling thread's back: it ends, or is that of a forked child, which begins anew. Not while a handler runs there,
+/// after which the kernel gives it back to the thread.
 pub(crate) fn take_back() {
     let start = thread::alternate_stack();
     if start == 0 {

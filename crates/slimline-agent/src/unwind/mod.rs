@@ -1,5 +1,7 @@
 //! From a stack pointer to the call stack, without frame pointers, locks or allocation; also in a signal handler.
 
+use core::arch::asm;
+
 mod modules;
 mod rule;
 mod stack;
@@ -69,6 +71,36 @@ pub(crate) fn walk(ip: u64, sp: u64, bp: u64, stack: &mut impl Stack, frames: &m
         }
     };
     (count, if guessed { GUESSED } else { end })
+}
+
+/// Whether the calling thread is in a signal handler that interrupted code of which `is_meant` holds, or a function that
+/// such code had called. False also where the stack can't be followed so far.
+pub(crate) fn has_interrupted(is_meant: impl Fn(u64) -> bool) -> bool {
+    const MOST_FRAMES: usize = 256;
+    let (ip, sp, bp) = registers_here();
+    let mut stack = Window::new();
+    stack.enter(sp);
+    let mut frame = Frame { ip, sp, bp, slot: 0, exact: true };
+    let mut is_interrupted = false;
+    for _ in 0..MOST_FRAMES {
+        let Ok(step) = frame.step(&mut stack, false) else { return false };
+        frame = step.caller;
+        if (is_interrupted || step.through_signal) && is_meant(frame.ip) {
+            return true;
+        }
+        is_interrupted = step.through_signal;
+    }
+    false
+}
+
+/// A frame's own registers at some instruction of it.
+#[inline(always)]
+#[allow(unsafe_code)]
+fn registers_here() -> (u64, u64, u64) {
+    let (ip, sp, bp);
+    // SAFETY: reads registers.
+    unsafe { asm!("lea {}, [rip]", "mov {}, rsp", "mov {}, rbp", out(reg) ip, out(reg) sp, out(reg) bp) };
+    (ip, sp, bp)
 }
 
 /// Registers of one activation, as far as unwinding needs them.
@@ -208,7 +240,6 @@ impl Frame {
 #[allow(unsafe_code)] // steps through code and forges stacks
 mod tests {
     use super::*;
-    use core::arch::asm;
     use core::ffi::{c_int, c_void};
     use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed};
 
@@ -257,15 +288,6 @@ mod tests {
         sorted.len() + usize::from(unsafe { libc::getenv(c"HOME".as_ptr()).is_null() })
     }
 
-    /// A frame's own registers at some instruction of it.
-    #[inline(always)]
-    fn registers_here() -> (u64, u64, u64) {
-        let (ip, sp, bp);
-        // SAFETY: reads registers.
-        unsafe { asm!("lea {}, [rip]", "mov {}, rsp", "mov {}, rbp", out(reg) ip, out(reg) sp, out(reg) bp) };
-        (ip, sp, bp)
-    }
-
     #[test]
     fn every_instruction_unwinds_to_the_same_callers() {
         start();
@@ -292,6 +314,28 @@ mod tests {
         let (steps, wrong) = (STEPS.load(Relaxed), WRONG.load(Relaxed));
         assert!(steps > 3000, "{steps} instructions");
         assert_eq!(wrong, 0, "of {steps}; the first at {:#x}", FIRST_WRONG.load(Relaxed));
+    }
+
+    static HAS_INTERRUPTED: AtomicU32 = AtomicU32::new(0);
+
+    extern "C" fn looks_back(_: c_int, _: *mut libc::siginfo_t, context: *mut c_void) {
+        // SAFETY: the kernel passes it.
+        let registers = unsafe { &(*context.cast::<libc::ucontext_t>()).uc_mcontext.gregs };
+        let interrupted = registers[libc::REG_RIP as usize] as u64;
+        let is_right = has_interrupted(|ip| ip == interrupted) && !has_interrupted(|ip| ip == interrupted + 1);
+        HAS_INTERRUPTED.fetch_add(u32::from(is_right), Relaxed);
+    }
+
+    #[test]
+    fn what_a_handler_has_interrupted_is_found() {
+        start();
+        assert!(!has_interrupted(|_| true), "no handler");
+        // SAFETY: the handler looks at the stack and adds.
+        unsafe {
+            libc::signal(libc::SIGUSR1, looks_back as *const () as usize);
+            libc::raise(libc::SIGUSR1);
+        }
+        assert_eq!(HAS_INTERRUPTED.load(Relaxed), 1);
     }
 
     #[test]

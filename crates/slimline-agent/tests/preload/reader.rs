@@ -31,6 +31,7 @@ pub(crate) struct Process {
     pub(crate) trigger_errno: u32,
     pub(crate) between_errno: u32,
     pub(crate) threads_without_ring: u32,
+    pub(crate) children_unrecorded: u32,
     /// CPU time of the threads that ended.
     pub(crate) cpu_ns: u64,
     pub(crate) sampling_ns: u64,
@@ -121,6 +122,7 @@ impl Reader {
                 process.trigger_errno = word(offset_of!(ProcessHeader, trigger_errno));
                 process.between_errno = word(offset_of!(ProcessHeader, between_errno));
                 process.threads_without_ring = word(offset_of!(ProcessHeader, threads_without_ring));
+                process.children_unrecorded = word(offset_of!(ProcessHeader, children_unrecorded));
                 process.sampling_ns = read(&file, offset_of!(ProcessHeader, sampling_ns));
                 let failure: [u8; 256] = read(&file, offset_of!(ProcessHeader, failure));
                 process.failure = String::from_utf8_lossy(&failure).trim_end_matches('\0').to_owned();
