@@ -35,6 +35,7 @@ mod lock_calls;
 mod locks;
 mod maps;
 mod memory;
+mod memory_functions;
 #[cfg(feature = "preload")]
 mod onward;
 mod own_memory;

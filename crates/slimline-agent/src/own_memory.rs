@@ -56,9 +56,7 @@ pub(crate) fn in_forked_child() {
     for Range { start, .. } in ranges() {
         let mut answer = 0_u8;
         // SAFETY: the kernel writes one byte.
-        let result = unsafe {
-            kernel::call(libc::SYS_mincore, [start, PAGE_BYTES, &raw mut answer as usize, 0, 0, 0])
-        };
+        let result = unsafe { kernel::call(libc::SYS_mincore, [start, PAGE_BYTES, &raw mut answer as usize, 0, 0, 0]) };
         if result == -libc::ENOMEM as isize {
             forget(start);
         }

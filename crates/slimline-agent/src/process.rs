@@ -12,7 +12,8 @@ use slimline_trace::wire::{CONFIG_FILE, MAGIC, ProcessState, RUN_DIRECTORY_VARIA
 use crate::recorder::Fork;
 use crate::text::Path;
 use crate::{
-    clock, confine, entries, handler, hooks, kernel, maps, memory, next, own_memory, recorder, signals, tables, thread, trigger, unwind,
+    clock, confine, entries, handler, hooks, kernel, maps, memory, next, own_memory, recorder, signals, tables, thread,
+    trigger, unwind,
 };
 
 struct Run {

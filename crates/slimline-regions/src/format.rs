@@ -103,7 +103,12 @@ impl<W: Write> Writer<W> {
         self.line(format_args!("uncounted {events}"))
     }
 
-    pub(crate) fn mapping(&mut self, [start, end, offset]: [u64; 3], is_code: bool, path: impl fmt::Display) -> fmt::Result {
+    pub(crate) fn mapping(
+        &mut self,
+        [start, end, offset]: [u64; 3],
+        is_code: bool,
+        path: impl fmt::Display,
+    ) -> fmt::Result {
         let code = if is_code { 'x' } else { '-' };
         self.line(format_args!("map {start:x} {end:x} {offset:x} {code} {path}"))
     }

@@ -92,7 +92,10 @@ fn define(info: &DebugInfo<'_>, shown: &str, table: &mut TypeTable, found: &mut 
         missing.push(format!("{damaged} of {} units {are} damaged", info.unit_count()));
     }
     if info.is_cut() {
-        missing.push(format!("a unit's header behind the first {} is damaged: what follows is not read", info.unit_count()));
+        missing.push(format!(
+            "a unit's header behind the first {} is damaged: what follows is not read",
+            info.unit_count()
+        ));
     }
     match info.lost_units() {
         0 => {}
