@@ -160,11 +160,10 @@ fn let_fail(context: &mut Context) -> bool {
 /// It is there that the fault was raised. The kernel looks for any fault's signal that is not blocked, and then delivers the
 /// first one in its queue, blocked or not: a perf event's `SIGTRAP` that waits for a sample to end comes first, at the
 /// faulting load, and the load's own signal at the handler that is about to begin.
-fn interrupted_at_entry(context: &Context) -> Option<&mut Context> {
+fn interrupted_at_entry(context: &Context) -> Option<*mut Context> {
     let is_at_entry = context.register(libc::REG_RIP) == handler::entry() as u64;
     let third_argument = core::ptr::with_exposed_provenance_mut::<Context>(context.register(libc::REG_RDX) as usize);
-    // SAFETY: the kernel passes our handler a context that it has made for it, and nobody else calls it.
-    is_at_entry.then(|| unsafe { &mut *third_argument })
+    is_at_entry.then_some(third_argument)
 }
 
 /// What becomes of a `SIGSEGV` or `SIGBUS` that came to our handler; false for any other signal.
@@ -177,7 +176,9 @@ pub(crate) unsafe fn on_fault(signal: i32, info: *mut SignalInfo, context: *mut 
     }
     // SAFETY: promised by the caller.
     let (info, context) = unsafe { (&*info, &mut *context) };
-    if info.code > 0 && (let_fail(context) || interrupted_at_entry(context).is_some_and(let_fail)) {
+    // SAFETY: the kernel passes our handler a context that it has made for it, and nobody else calls it.
+    let interrupted = interrupted_at_entry(context).map(|interrupted| unsafe { &mut *interrupted });
+    if info.code > 0 && (let_fail(context) || interrupted.is_some_and(let_fail)) {
         return true;
     }
     // Not every fault comes again by itself: the kernel ends the process as soon as our handler returns.
@@ -250,7 +251,8 @@ mod tests {
             let mut load = at(interrupted);
             let mut entry = at(handler::entry() as u64);
             entry.registers[libc::REG_RDX as usize] = &raw mut load as u64;
-            assert_eq!(interrupted_at_entry(&entry).is_some_and(let_fail), is_load);
+            assert_eq!(interrupted_at_entry(&entry), Some(&raw mut load));
+            assert_eq!(let_fail(&mut load), is_load);
             assert_eq!(load.register(libc::REG_RIP), if is_load { failed } else { interrupted });
             assert!(interrupted_at_entry(&load).is_none());
         }
