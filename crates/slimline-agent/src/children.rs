@@ -34,7 +34,7 @@ mod interpose {
     use core::ptr::null_mut;
 
     use crate::onward::{fail, onward};
-    use crate::{handler, kernel, process};
+    use crate::{confine, handler, process};
 
     type Main = extern "C" fn(*mut c_void) -> c_int;
 
@@ -53,20 +53,13 @@ mod interpose {
 
     /// Begins recording in a child that runs on a stack of the program's, which may have no room for that.
     fn begin_on_own_stack() {
-        const STACK_BYTES: usize = 64 << 10;
         unsafe extern "C" fn begin(_: *mut u8) {
-            // SAFETY: the child has one thread, which was outside the agent.
+            // SAFETY: the child has one thread.
             unsafe { process::in_forked_child() };
         }
-        let Some(stack) = kernel::map(STACK_BYTES) else {
+        if !confine::is_confined() {
             // SAFETY: nothing is passed on.
-            return unsafe { begin(null_mut()) };
-        };
-        let mut way_out = 0;
-        // SAFETY: a fresh stack of ours, which nothing uses any more when the call comes back.
-        unsafe {
-            handler::on_stack(stack.as_ptr().addr() + STACK_BYTES, begin, null_mut(), &raw mut way_out);
-            kernel::unmap(stack.as_ptr(), STACK_BYTES);
+            unsafe { handler::on_fresh_stack(begin, null_mut()) };
         }
     }
 
@@ -102,7 +95,7 @@ mod interpose {
         // SAFETY: the caller's own call.
         let result = unsafe { fork() };
         if result == 0 {
-            // SAFETY: the child of a fork has one thread, which was outside the agent.
+            // SAFETY: the child of a fork has one thread.
             unsafe { process::in_forked_child() };
         }
         result

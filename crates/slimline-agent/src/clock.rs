@@ -11,6 +11,8 @@ type ClockGettime = unsafe extern "C" fn(libc::clockid_t, *mut libc::timespec) -
 
 /// `__vdso_clock_gettime`; 0 where there is none, or before [`prepare`].
 static VDSO: AtomicUsize = AtomicUsize::new(0);
+/// Where the vDSO begins; 0 where there is none.
+static VDSO_START: AtomicUsize = AtomicUsize::new(0);
 
 /// `CLOCK_MONOTONIC` in nanoseconds.
 pub(crate) fn monotonic_ns() -> u64 {
@@ -24,10 +26,19 @@ pub(crate) fn monotonic_ns() -> u64 {
     (time.tv_sec as u64).wrapping_mul(1_000_000_000).wrapping_add(time.tv_nsec as u64)
 }
 
+/// Whether an address is in the vDSO.
+pub(crate) fn is_vdso(address: u64) -> bool {
+    /// More than any kernel's takes.
+    const VDSO_BYTES: u64 = 16 << 10;
+    let start = VDSO_START.load(Relaxed) as u64;
+    start != 0 && address.wrapping_sub(start) < VDSO_BYTES
+}
+
 /// Finds the vDSO's clock.
 pub(crate) fn prepare() {
     // SAFETY: no memory of ours is involved.
     let start = unsafe { libc::getauxval(libc::AT_SYSINFO_EHDR) } as usize;
+    VDSO_START.store(start, Relaxed);
     if start != 0 {
         // SAFETY: the kernel maps a valid ELF image there for the life of the process.
         let found = unsafe { symbol(start, c"__vdso_clock_gettime") };

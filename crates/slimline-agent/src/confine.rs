@@ -9,14 +9,14 @@
 
 use core::ffi::{CStr, c_char};
 use core::sync::atomic::Ordering::{Relaxed, SeqCst};
-use core::sync::atomic::{AtomicBool, AtomicU32};
+use core::sync::atomic::{AtomicBool, AtomicU64};
 use slimline_trace::wire::RUN_DIRECTORY_VARIABLE;
 
 use crate::{hooks, kernel, process, recorder, signals, thread, trigger};
 
 static CONFINED: AtomicBool = AtomicBool::new(false);
 /// How many [`Busy`] there are.
-static BUSY: AtomicU32 = AtomicU32::new(0);
+static BUSY: AtomicU64 = AtomicU64::new(0);
 
 /// While it lives, the calling thread may make system calls of the agent's: whoever confines the process waits for that.
 pub(crate) struct Busy(());
@@ -24,6 +24,7 @@ pub(crate) struct Busy(());
 impl Busy {
     /// None once the process is confined.
     pub(crate) fn begin() -> Option<Self> {
+        thread::set_busy(thread::busy() + 1);
         BUSY.fetch_add(1, SeqCst);
         let busy = Self(());
         (!is_confined()).then_some(busy)
@@ -33,19 +34,21 @@ impl Busy {
 impl Drop for Busy {
     fn drop(&mut self) {
         BUSY.fetch_sub(1, SeqCst);
+        thread::set_busy(thread::busy() - 1);
     }
 }
 
-/// In a forked child: the threads that were busy are not here.
+/// In a forked child: other threads that were busy are not here.
 pub(crate) fn forget_others() {
-    BUSY.store(0, Relaxed);
+    BUSY.store(thread::busy(), Relaxed);
 }
 
-/// Waits until no other thread is busy. Gives up after a second: a debugger may have stopped one.
+/// Waits until no other thread is busy. Gives up after a tenth of a second: a debugger may have stopped one, or a signal handler
+/// has left the agent by a jump.
 fn wait_for_others() {
-    const LONGEST_NS: u64 = 1_000_000_000;
-    // A handler of the program's that interrupted the agent.
-    let own = u32::from(thread::is_inside());
+    const LONGEST_NS: u64 = 100_000_000;
+    // The caller is not busy, but for what a signal handler of the program's interrupted, or left by a jump.
+    let own = thread::busy();
     let began_ns = recorder::now_ns();
     while BUSY.load(SeqCst) > own && recorder::now_ns().saturating_sub(began_ns) < LONGEST_NS {
         kernel::yield_now();

@@ -8,7 +8,7 @@ use crate::{process, recorder, trigger};
 /// Whether a descriptor is ours.
 #[inline]
 pub(crate) fn is_ours(file: i32) -> bool {
-    file >= 0 && ours().contains(&file)
+    file >= 0 && ours().contains(&file) && (file != recorder::file() || recorder::has_file())
 }
 
 /// Those that are open; -1 for others.

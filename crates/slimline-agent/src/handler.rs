@@ -1,7 +1,7 @@
 //! The signal handler's entry: tells triggers from the target's own signals, and takes triggers to a stack of their own.
 //!
-//! The kernel leaves its frame on the stack that the target runs on (or its alternate one): possibly a coroutine's, of
-//! a few KiB. So next to nothing is used of it.
+//! The kernel leaves its frame on an alternate signal stack, the target's or ours ([`alternate`]). The target's may be small, so
+//! next to nothing is used of it.
 #![allow(unsafe_code)] // entered by the kernel
 
 use core::arch::naked_asm;
@@ -11,8 +11,8 @@ use core::sync::atomic::{AtomicU32, AtomicUsize};
 
 use crate::burst::Moment;
 use crate::confine::Busy;
-use crate::signals::faults;
 use crate::signals::forward::{self, Context, Jump};
+use crate::signals::{alternate, faults};
 use crate::thread::{self, Thread, Work};
 use crate::trigger::{SignalInfo, Trigger};
 use crate::{burst, hooks, kernel, recorder, trigger};
@@ -145,7 +145,12 @@ fn serve(trigger: Trigger, context: *mut Context) {
         return;
     }
     let Some(header) = recorder::header() else { return };
+    let is_new = thread::existing().is_none();
     let Some(thread) = thread::current() else { return };
+    if is_new {
+        // SAFETY: the kernel's, and nobody else's.
+        alternate::set_on_return(unsafe { &mut *context });
+    }
     // SAFETY: the kernel's.
     let ip = unsafe { (*context).register(libc::REG_RIP) };
     // A thread that was cloned without a thread-local area of its own shares that of another.
@@ -261,6 +266,25 @@ pub(crate) unsafe extern "C" fn on_stack(
         "call rsi",
         come_back!("rbx"),
     )
+}
+
+/// Calls `function(argument)` on a fresh stack, and leaves nothing of it on the caller's, which may have little room; but
+/// there, if there is no memory.
+///
+/// # Safety
+/// As `function` asks for.
+pub(crate) unsafe fn on_fresh_stack(function: unsafe extern "C" fn(*mut u8), argument: *mut u8) {
+    const STACK_BYTES: usize = 64 << 10;
+    let Some(stack) = kernel::map(STACK_BYTES) else {
+        // SAFETY: promised by the caller.
+        return unsafe { function(argument) };
+    };
+    let mut way_out = 0;
+    // SAFETY: a stack of our own, which nothing uses any more when the call comes back.
+    unsafe {
+        on_stack(stack.as_ptr().addr() + STACK_BYTES, function, argument, &raw mut way_out);
+        kernel::unmap(stack.as_ptr(), STACK_BYTES);
+    }
 }
 
 /// Leaves the function that [`on_stack`] called, as if it had returned.

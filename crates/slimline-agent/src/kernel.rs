@@ -321,6 +321,11 @@ pub(crate) fn is_memory_file(file: i32) -> bool {
     })
 }
 
+/// Which file an open descriptor is of: device and inode.
+pub(crate) fn identity(file: i32) -> Option<[u64; 2]> {
+    status(file).ok().map(|found| [found.st_dev, found.st_ino])
+}
+
 /// Whether an open file is in sysfs, proc or debugfs, where regular files may be registers of a device.
 fn is_of_kernel(file: i32) -> bool {
     const DEBUGFS_MAGIC: i64 = 0x6462_6720;

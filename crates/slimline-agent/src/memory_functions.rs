@@ -1,8 +1,7 @@
 //! The functions that compilers call to copy, fill and compare memory, of our own.
 //!
-//! Those of the C library are not ours to call: ThreadSanitizer stands before them, and so do programs. In a handler its lock
-//! may be held by the thread itself, and it would report what the agent does as races of the program. Hidden, so that nobody
-//! else calls these.
+//! ThreadSanitizer interposes those of the C library. It would report what the agent does as races of the program, and hang
+//! where a signal handler of ours calls it while the thread holds its lock. These are hidden: only the agent calls them.
 //!
 //! Up to 64 bytes are loaded before any is stored: such ranges may overlap.
 
@@ -13,7 +12,7 @@ use core::arch::global_asm;
 // Under the names that compilers know.
 #[cfg(all(feature = "preload", not(test)))]
 global_asm!(
-    ".irp name, memcpy, memmove, memset, bcmp, strlen",
+    ".irp name, memcpy, memmove, memset, memcmp, bcmp, strlen",
     ".hidden \\name",
     ".globl \\name",
     ".set \\name, slimline_\\name",
@@ -22,13 +21,14 @@ global_asm!(
 
 global_asm!(
     ".pushsection .text.slimline_memory, \"ax\", @progbits",
-    ".irp name, memcpy, memmove, memset, bcmp, strlen",
+    ".irp name, memcpy, memmove, memset, memcmp, bcmp, strlen",
     ".hidden slimline_\\name",
     ".globl slimline_\\name",
     ".type slimline_\\name, @function",
     ".endr",
     // (rdi) to, (rsi) from, (rdx) bytes; gives `to`.
     "slimline_memmove:",
+    ".cfi_startproc",
     "mov rax, rdi",
     "sub rax, rsi",
     "cmp rax, rdx",
@@ -44,7 +44,10 @@ global_asm!(
     "rep movsb",
     "cld",
     "ret",
+    ".cfi_endproc",
+    ".size slimline_memmove, . - slimline_memmove",
     "slimline_memcpy:",
+    ".cfi_startproc",
     "mov rax, rdi",
     "cmp rdx, 16",
     "jb 3f",
@@ -100,43 +103,42 @@ global_asm!(
     "mov [rdi + r9], sil",
     "6:",
     "ret",
+    ".cfi_endproc",
+    ".size slimline_memcpy, . - slimline_memcpy",
     // (rdi) to, (sil) byte, (rdx) bytes; gives `to`.
     "slimline_memset:",
+    ".cfi_startproc",
     "mov r8, rdi",
     "mov eax, esi",
     "mov rcx, rdx",
     "rep stosb",
     "mov rax, r8",
     "ret",
-    // (rdi, rsi) ranges, (rdx) bytes of each; gives 0 where they are the same.
+    ".cfi_endproc",
+    ".size slimline_memset, . - slimline_memset",
+    // (rdi, rsi) ranges, (rdx) bytes of each; gives the difference of the first bytes that differ, or 0.
     "slimline_bcmp:",
-    "xor eax, eax",
+    "slimline_memcmp:",
+    ".cfi_startproc",
+    "xor ecx, ecx",
     "7:",
-    "sub rdx, 8",
-    "jb 8f",
-    "mov rcx, [rdi + rax]",
-    "xor rcx, [rsi + rax]",
-    "jnz 10f",
-    "add rax, 8",
-    "jmp 7b",
+    "cmp rcx, rdx",
+    "je 8f",
+    "movzx eax, byte ptr [rdi + rcx]",
+    "movzx r8d, byte ptr [rsi + rcx]",
+    "inc rcx",
+    "sub eax, r8d",
+    "je 7b",
+    "ret",
     "8:",
-    "add rdx, 8",
-    "jz 11f",
-    "9:",
-    "mov cl, [rdi + rax]",
-    "xor cl, [rsi + rax]",
-    "jnz 10f",
-    "inc rax",
-    "dec rdx",
-    "jnz 9b",
-    "11:",
     "xor eax, eax",
     "ret",
-    "10:",
-    "mov eax, 1",
-    "ret",
+    ".cfi_endproc",
+    ".size slimline_memcmp, . - slimline_memcmp",
+    ".size slimline_bcmp, . - slimline_bcmp",
     // (rdi) a string; gives its bytes without the NUL.
     "slimline_strlen:",
+    ".cfi_startproc",
     "xor eax, eax",
     "12:",
     "cmp byte ptr [rdi + rax], 0",
@@ -145,6 +147,8 @@ global_asm!(
     "jmp 12b",
     "13:",
     "ret",
+    ".cfi_endproc",
+    ".size slimline_strlen, . - slimline_strlen",
     ".popsection",
 );
 
@@ -157,7 +161,7 @@ mod tests {
         fn slimline_memcpy(to: *mut u8, from: *const u8, bytes: usize) -> *mut u8;
         fn slimline_memmove(to: *mut u8, from: *const u8, bytes: usize) -> *mut u8;
         fn slimline_memset(to: *mut u8, byte: i32, bytes: usize) -> *mut u8;
-        fn slimline_bcmp(one: *const u8, other: *const u8, bytes: usize) -> i32;
+        fn slimline_memcmp(one: *const u8, other: *const u8, bytes: usize) -> i32;
         fn slimline_strlen(text: *const u8) -> usize;
     }
 
@@ -204,8 +208,12 @@ mod tests {
                 let mut other = one.clone();
                 other[differing] ^= 0x80;
                 // SAFETY: inside the room.
-                let result = unsafe { slimline_bcmp(one.as_ptr(), other.as_ptr(), bytes) };
-                assert_eq!(result != 0, differing < bytes, "{bytes} bytes, the {differing}th differs");
+                let result = unsafe { slimline_memcmp(one.as_ptr(), other.as_ptr(), bytes) };
+                assert_eq!(
+                    result.cmp(&0),
+                    one[..bytes].cmp(&other[..bytes]),
+                    "{bytes} bytes, the {differing}th differs"
+                );
             }
             let mut text = vec![b'a'; bytes];
             text.push(0);

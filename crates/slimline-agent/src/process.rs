@@ -69,6 +69,7 @@ unsafe fn start(environment: *const *const c_char) {
     clock::prepare();
     thread::prepare();
     handler::prepare();
+    unwind::start();
     // SAFETY: plain functions that take nothing; they live as long as we do, and we are never unloaded.
     unsafe {
         __register_atfork(None, None, Some(in_forked_child), core::ptr::null_mut());
@@ -143,11 +144,16 @@ pub(crate) unsafe extern "C" fn in_forked_child() {
         return;
     }
     PROCESS.store(0, Relaxed);
-    if unwind::has_interrupted(handler::is_agent_code) {
-        // The program's signal handler forked. When it returns, the agent goes on with all that it held: so nothing is
-        // given up, and the child is not recorded.
+    if thread::is_inside() || unwind::has_interrupted(handler::is_agent_code, clock::is_vdso) {
+        // A signal handler of the program's interrupted the agent, and forked. When it returns, the agent goes on with all
+        // that it held: so nothing is given up, and the child is not recorded.
         hooks::stop();
         recorder::count_unrecorded_child();
+        recorder::seal();
+        trigger::forget();
+        handler::forget_samples();
+        confine::forget_others();
+        own_memory::in_forked_child();
         return;
     }
     let fork = Fork::now();
@@ -232,8 +238,13 @@ mod entry {
         if unsafe { libc::getauxval(libc::AT_SECURE) } != 0 {
             return;
         }
-        // SAFETY: the dynamic loader passes the process's arguments and environment; threads start later.
-        unsafe { start(environment) };
+        unsafe extern "C" fn begin(environment: *mut u8) {
+            // SAFETY: the dynamic loader passes the process's environment; threads start later.
+            unsafe { start(environment.cast()) };
+        }
+        // Some programs use variables on the stack that they never set: they find zeros there, as alone.
+        // SAFETY: as above.
+        unsafe { handler::on_fresh_stack(begin, environment.cast_mut().cast()) };
     }
 
     extern "C" fn at_end() {

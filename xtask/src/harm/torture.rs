@@ -15,9 +15,6 @@ const TABLE: &str = include_str!("torture.toml");
 const ASKS_FOR: &str = "// gcc: ";
 const OPTIONS: &str = "-O2 -g -Wall -Wextra -Werror -pthread";
 
-/// Sources that behave otherwise when they are recorded, and why.
-const KNOWN: [(&str, &str); 0] = [];
-
 #[derive(Deserialize)]
 struct Table {
     case: Vec<Row>,
@@ -30,7 +27,6 @@ struct Row {
     #[serde(default)]
     prepare: String,
     command: String,
-    known_difference: Option<String>,
 }
 
 /// All of them, by name within each kind.
@@ -43,7 +39,7 @@ pub(super) fn cases() -> Result<Vec<Case>> {
         prepare: row.prepare,
         command: row.command,
         is_isolated: false,
-        known_difference: row.known_difference,
+        known_difference: None,
     }));
     for workload in workload::debian(1.0)? {
         let (name, command) = (workload.name.clone(), workload.script());
@@ -62,9 +58,8 @@ fn sources(directory: &Path) -> Result<Vec<Case>> {
         }
         let name = source.file_stem().unwrap_or_default().to_string_lossy().into_owned();
         let prepare = build(&name, &measure::read(&source)?);
-        let known_difference = KNOWN.iter().find(|(case, _)| *case == name).map(|(_, why)| (*why).to_owned());
         let command = "exec ./program".to_owned();
-        cases.push(Case { name, prepare, command, is_isolated: false, known_difference });
+        cases.push(Case { name, prepare, command, is_isolated: false, known_difference: None });
     }
     cases.sort_by(|a, b| a.name.cmp(&b.name));
     Ok(cases)
@@ -92,13 +87,6 @@ mod tests {
         }
         assert!(build("a", "// gcc: -lm\n// b\n").ends_with("torture/a.c\" -o program -lm"));
         assert!(build("a", "// b\n").ends_with("-o program "));
-    }
-
-    #[test]
-    fn known_differences_are_of_cases() {
-        let cases = sources(&root().join("programs/torture")).unwrap();
-        let known = cases.iter().filter(|case| case.known_difference.is_some()).count();
-        assert_eq!(known, KNOWN.len());
     }
 
     #[test]

@@ -21,7 +21,7 @@ static ROW_WORDS: AtomicUsize = AtomicUsize::new(0);
 /// [`inherit`] needs if the child is to be recorded.
 ///
 /// # Safety
-/// The child must have one thread, and that one must be outside the agent.
+/// The child must have one thread, and the fork must not have interrupted the agent.
 pub(crate) unsafe fn in_forked_child(is_followed: bool) {
     let was_tracked = GENERATION.swap(0, Relaxed) != 0;
     // SAFETY: promised by the caller.

@@ -36,7 +36,6 @@ static CODE_GENERATION: AtomicU32 = AtomicU32::new(0);
 /// Records allocations from now on: call once the process file stands, in a forked child again. Not
 /// async-signal-safe.
 pub(crate) fn start() {
-    unwind::start();
     follow::start();
     if fork::inherit() {
         GENERATION.store(1, Release);

@@ -73,7 +73,7 @@ fn give_back(tracker: NonNull<Tracker>) {
 /// In a forked child: no thread has a tracker. Those of the parent stay mapped and untouched, and take no memory.
 ///
 /// # Safety
-/// There must be one thread, outside the agent.
+/// There must be one thread, and the fork must not have interrupted the agent.
 pub(super) unsafe fn forget_all() {
     SPARE.iter().for_each(|place| place.store(null_mut(), Relaxed));
     TRACKERS.store(0, Relaxed);

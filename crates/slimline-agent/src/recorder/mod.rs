@@ -11,7 +11,7 @@ mod stacks;
 use core::fmt::{self, Write};
 use core::ptr::{NonNull, null_mut};
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
-use core::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32};
+use core::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, AtomicU64};
 use slimline_trace::wire::{
     FILE_BYTES, LEAST_ADDRESS_SPACE, LEAST_DESCRIPTORS, MAGIC, MessageKind, PROCESS_FILE_EXTENSION, ProcessHeader,
     ProcessState, RING_BYTES, RINGS_OFFSET, RangeEvent, SLOTS, SLOTS_OFFSET, STACKS_OFFSET, SlotHeader, SlotState,
@@ -28,6 +28,9 @@ pub(crate) use stacks::{append_stack, copy_stack_words, path_totals, used_stack_
 static HEADER: AtomicPtr<ProcessHeader> = AtomicPtr::new(null_mut());
 /// The file, for mapping rings; -1 while nothing is recorded.
 static FILE: AtomicI32 = AtomicI32::new(-1);
+/// Which file that is.
+static DEVICE: AtomicU64 = AtomicU64::new(0);
+static INODE: AtomicU64 = AtomicU64::new(0);
 /// 1 from the moment on that nothing more may be written.
 static SEALED: AtomicU32 = AtomicU32::new(0);
 
@@ -72,6 +75,9 @@ pub(crate) fn create(directory: &[u8]) -> Result<&'static ProcessHeader, i32> {
     shown.started_ns.store(now_ns(), Relaxed);
     shown.magic.store(MAGIC, Release);
     SEALED.store(0, Relaxed);
+    let [device, inode] = kernel::identity(file).unwrap_or_default();
+    DEVICE.store(device, Relaxed);
+    INODE.store(inode, Relaxed);
     FILE.store(kernel::hide(file), Relaxed);
     HEADER.store(header.as_ptr(), Release);
     Ok(shown)
@@ -104,7 +110,7 @@ impl Parents {
     }
 }
 
-/// In a forked child that keeps its parent's file: tells there that it is not recorded.
+/// Counts the calling process, a forked child, in its parent's file: it is not recorded.
 pub(crate) fn count_unrecorded_child() {
     if let Some(header) = header() {
         header.children_unrecorded.fetch_add(1, Relaxed);
@@ -170,6 +176,16 @@ pub(crate) fn file() -> i32 {
     FILE.load(Relaxed)
 }
 
+/// Whether the descriptor is still that of our file. Who closes it by the bare system call may open another one there.
+pub(crate) fn has_file() -> bool {
+    let is_same =
+        kernel::identity(file()).is_some_and(|found| found == [&DEVICE, &INODE].map(|word| word.load(Relaxed)));
+    if !is_same {
+        FILE.store(-1, Relaxed);
+    }
+    is_same
+}
+
 /// Moves the file to another descriptor, if it is `descriptor`.
 pub(crate) fn move_file(descriptor: i32) {
     if file() == descriptor {
@@ -191,6 +207,11 @@ pub(crate) fn is_open() -> bool {
 #[inline]
 pub(crate) fn now_ns() -> u64 {
     crate::clock::monotonic_ns()
+}
+
+/// In a forked child that keeps its parent's file: nothing more is written there.
+pub(crate) fn seal() {
+    SEALED.store(1, Relaxed);
 }
 
 /// Declares that the process ran to its end and that nothing more will be written.
@@ -245,7 +266,7 @@ fn slots(header: &'static ProcessHeader) -> &'static [SlotHeader] {
 /// Maps a part of the file that lies behind the slot headers; None where there is no room for it, on the disk or here.
 fn map_part(offset: usize, bytes: usize) -> Option<NonNull<u8>> {
     let first = HEADER.load(Acquire).cast::<u8>();
-    if first.is_null() || !kernel::allocate(file(), offset, bytes) {
+    if first.is_null() || !has_file() || !kernel::allocate(file(), offset, bytes) {
         return None;
     }
     if own_memory::is_apart() {

@@ -4,9 +4,12 @@
 //! while code pops data. Alone such code takes no signals. So each thread gets an alternate signal stack. The kernel takes
 //! it away while a handler runs and gives it back when the handler returns (`SS_AUTODISARM`).
 //!
-//! The program does not see it through `sigaltstack`. A stack that it sets takes the place of ours, until it takes that back.
-//! Handlers that ask for an alternate stack (`SA_ONSTACK`) in a thread that has none run on ours. A handler that is left by a
-//! jump leaves the thread without ours: the kernel's frames then go where the thread runs, as without us.
+//! The program does not see it through `sigaltstack`. A stack that the program sets replaces ours; when the program disables
+//! its stack, ours comes back. Handlers with `SA_ONSTACK` run on ours in threads where the program has set none. A handler that
+//! ends by `siglongjmp` leaves the thread without ours: the kernel's frames then go to the thread's own stack.
+//!
+//! The kernel puts the stack back from the frame of whatever handler returns. So a thread keeps its mapping until it ends, and
+//! a forked child keeps that of its parent.
 
 use core::ptr::{null, null_mut};
 
@@ -16,7 +19,9 @@ use super::forward::Context;
 use crate::{kernel, thread};
 
 /// Room for the handlers of programs that count on an alternate stack without setting one. Touched as far as it is used.
-const BYTES: usize = 128 << 10;
+const BYTES: usize = 1 << 20;
+/// Below it, inaccessible.
+const GUARD_BYTES: usize = 4096;
 const SS_AUTODISARM: i32 = 1 << 31;
 /// What a thread has before it sets any.
 const NONE: stack_t = stack_t { ss_sp: null_mut(), ss_flags: libc::SS_DISABLE, ss_size: 0 };
@@ -36,59 +41,63 @@ fn ours(start: usize) -> stack_t {
 
 /// Gives the calling thread one, if it has none.
 pub(crate) fn set() {
-    if thread::alternate_stack() == 0
-        && exchange(None).is_ok_and(|old| old.ss_flags & libc::SS_DISABLE != 0)
-        && let Some(start) = kernel::map(BYTES)
-    {
-        let start = start.as_ptr();
-        if exchange(Some(&ours(start.expose_provenance()))).is_ok() {
-            thread::set_alternate_stack(start.addr());
-        } else {
-            // SAFETY: just mapped, and the kernel has refused it (before Linux 4.7).
-            unsafe { kernel::unmap(start, BYTES) };
-        }
+    if thread::alternate_stack() != 0 || exchange(None).is_ok_and(|old| old.ss_flags & libc::SS_DISABLE == 0) {
+        return;
+    }
+    let Some(guard) = kernel::map(GUARD_BYTES + BYTES) else { return };
+    // SAFETY: the lowest page of a fresh mapping, which stays unused.
+    unsafe { kernel::guard(guard.as_ptr()) };
+    let start = guard.as_ptr().expose_provenance() + GUARD_BYTES;
+    if exchange(Some(&ours(start))).is_ok() {
+        thread::set_alternate_stack(start);
+    } else {
+        // SAFETY: just mapped, and the kernel has refused it (before Linux 4.7).
+        unsafe { kernel::unmap(guard.as_ptr(), GUARD_BYTES + BYTES) };
     }
 }
 
-/// Takes the calling thread's back: it ends, or is that of a forked child, which begins anew. Not while a handler runs there,
-/// after which the kernel gives it back to the thread.
-pub(crate) fn take_back() {
+/// Has the handler of a trigger give the thread its stack when it returns: [`set`] does not outlast a handler.
+pub(crate) fn set_on_return(context: &mut Context) {
     let start = thread::alternate_stack();
-    if start == 0 {
-        return;
+    if start != 0 && context.stack.ss_flags & libc::SS_DISABLE != 0 {
+        context.stack = ours(start);
     }
+}
+
+/// Whether the caller runs on the stack that begins there.
+fn is_on(start: usize) -> bool {
     let here = 0_u8;
-    let is_in_use = (start..start + BYTES).contains(&(&raw const here).addr());
-    if is_in_use {
+    (start..start + BYTES).contains(&(&raw const here).addr())
+}
+
+/// The calling thread ends, and no handler of it returns any more.
+pub(crate) fn unmap() {
+    let start = thread::alternate_stack();
+    if start == 0 || is_on(start) {
         return;
     }
     thread::set_alternate_stack(0);
-    let is_current = exchange(None).is_ok_and(|current| current.ss_sp.addr() == start);
-    if !is_current || exchange(Some(&NONE)).is_ok() {
-        // SAFETY: mapped by `set` in this size; neither the kernel nor this thread uses it.
-        unsafe { kernel::unmap(core::ptr::with_exposed_provenance_mut(start), BYTES) };
+    let is_set = exchange(None).is_ok_and(|set| set.ss_sp.addr() == start);
+    if !is_set || exchange(Some(&NONE)).is_ok() {
+        let guard = core::ptr::with_exposed_provenance_mut(start - GUARD_BYTES);
+        // SAFETY: mapped by `set` in this size. The kernel does not have it, and the thread runs elsewhere.
+        unsafe { kernel::unmap(guard, GUARD_BYTES + BYTES) };
     }
 }
 
-/// Whether the alternate stack that a handler's context tells of is ours. The program has none then.
-pub(super) fn is_ours(stack: &stack_t) -> bool {
-    let start = thread::alternate_stack();
-    start != 0 && stack.ss_sp.addr() == start
-}
-
-/// Whether the kernel would use an alternate stack from its top on while a handler runs on a stack of ours, which the
-/// interrupted frame may lie on.
-pub(super) fn is_used_anew(context: &Context) -> bool {
-    context.stack.ss_flags & (libc::SS_DISABLE | SS_AUTODISARM) == 0
+/// Whether the kernel would begin anew at the top of the alternate stack that the interrupted code may be on.
+pub(super) fn is_reused(context: &Context) -> bool {
+    let set = &context.stack;
+    set.ss_flags & (libc::SS_DISABLE | SS_AUTODISARM) == 0 && set.ss_size != 0
 }
 
 #[cfg(feature = "preload")]
 mod interpose {
     use core::ffi::c_int;
 
-    use super::{NONE, exchange, is_ours, ours, stack_t};
+    use super::{NONE, exchange, is_on, ours, stack_t};
     use crate::onward::{fail, onward};
-    use crate::thread;
+    use crate::{kernel, thread};
 
     #[unsafe(no_mangle)]
     pub(crate) unsafe extern "C" fn sigaltstack(new: *const stack_t, old: *mut stack_t) -> c_int {
@@ -101,11 +110,13 @@ mod interpose {
         }
         // SAFETY: the kernel has read and written them.
         let (new, old) = unsafe { (new.as_ref(), old.as_mut()) };
-        if let Some(old) = old.filter(|old| is_ours(old)) {
+        if let Some(old) = old.filter(|old| old.ss_sp.addr() == own) {
             *old = NONE;
         }
-        if new.is_some_and(|new| new.ss_flags & libc::SS_DISABLE != 0) {
-            let _ = exchange(Some(&ours(own))); // the kernel has taken it before
+        // A thread that was cloned without thread-local storage of its own has that of another.
+        let is_own = || thread::existing().is_some_and(|thread| thread.tid.get() == kernel::thread_id());
+        if new.is_some_and(|new| new.ss_flags & libc::SS_DISABLE != 0) && !is_on(own) && is_own() {
+            let _ = exchange(Some(&ours(own))); // the kernel has accepted it before
         }
         result
     }
@@ -118,14 +129,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_thread_has_one_until_it_is_taken_back_and_keeps_its_own() {
+    fn a_thread_has_one_until_it_ends_unless_it_has_set_one() {
         std::thread::spawn(|| {
             exchange(Some(&NONE)).unwrap();
             set();
             let current = exchange(None).unwrap();
-            assert!(is_ours(&current) && current.ss_size == BYTES && current.ss_flags == SS_AUTODISARM);
-            take_back();
-            assert!(!is_ours(&current));
+            assert_eq!((current.ss_sp.addr(), current.ss_size), (thread::alternate_stack(), BYTES));
+            assert_eq!(current.ss_flags, SS_AUTODISARM);
+            unmap();
+            assert_eq!(thread::alternate_stack(), 0);
             let none = exchange(None).unwrap();
             assert_eq!((none.ss_sp.addr(), none.ss_flags, none.ss_size), (0, libc::SS_DISABLE, 0));
             let mut room = std::vec![0_u8; BYTES];

@@ -84,7 +84,7 @@ impl Loads {
         // Without hooks nobody sees what devices are mapped.
         let is_free = CLAIMED.load(Acquire) && hooks::is_recording() && context.mask & BITS == 0;
         // A trigger may come with the fault, see `interrupted_at_entry`.
-        let is_free = is_free && !alternate::is_used_anew(context);
+        let is_free = is_free && !alternate::is_reused(context);
         let may_load = is_free && FAULTS.into_iter().all(action::is_ours);
         may_load.then_some(Self(()))
     }

@@ -6,7 +6,7 @@
 //! stack that they would see without us.
 
 use super::action::{mask_during, take_for_delivery};
-use super::{KernelAction, action, alternate, bit, ours, shadow};
+use super::{KernelAction, action, bit, ours, shadow};
 use crate::kernel;
 use crate::trigger::SignalInfo;
 
@@ -154,8 +154,7 @@ unsafe fn place_frame(
     let enabled = set.ss_flags & libc::SS_DISABLE == 0 && set.ss_size != 0;
     let interrupted_at = shown.register(libc::REG_RSP) as usize;
     let moved = enabled && stack.contains(&(context as usize)) && !stack.contains(&interrupted_at);
-    let is_wanted = action.flags & libc::SA_ONSTACK as u64 != 0 && !alternate::is_ours(set);
-    if is_wanted || !moved {
+    if action.flags & libc::SA_ONSTACK as u64 != 0 || !moved {
         return (info, context);
     }
     const RED_ZONE_BYTES: usize = 128;

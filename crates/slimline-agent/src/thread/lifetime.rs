@@ -6,6 +6,9 @@
 use core::sync::atomic::AtomicU32;
 use core::sync::atomic::Ordering::Relaxed;
 
+use crate::confine;
+use crate::signals::alternate;
+
 /// The key of the value; `NO_KEY` where there is none.
 static KEY: AtomicU32 = AtomicU32::new(NO_KEY);
 const NO_KEY: u32 = u32::MAX;
@@ -41,18 +44,26 @@ fn set(round: usize) {
 unsafe extern "C" fn at_end(round: *mut core::ffi::c_void) {
     match round.addr() {
         round if round < ROUNDS => set(round + 1),
-        _ => super::end(),
+        _ => {
+            super::end();
+            if !confine::is_confined() {
+                alternate::unmap();
+            }
+        }
     }
 }
 
 #[cfg(feature = "preload")]
 mod interpose {
     use core::arch::naked_asm;
+    use core::cell::UnsafeCell;
     use core::ffi::{c_int, c_void};
-    use core::ptr::NonNull;
+    use core::ptr::{from_ref, null_mut};
+    use core::sync::atomic::AtomicBool;
+    use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
     use crate::onward::onward;
-    use crate::{kernel, recorder};
+    use crate::recorder;
 
     type Routine = unsafe extern "C" fn(*mut c_void) -> *mut c_void;
 
@@ -62,6 +73,22 @@ mod interpose {
         routine: usize,
         argument: *mut c_void,
     }
+
+    /// From its maker to a new thread. Not memory that is mapped for it: the new thread may begin behind a filter that
+    /// allows no system call.
+    struct Place {
+        is_taken: AtomicBool,
+        start: UnsafeCell<Start>,
+    }
+
+    // SAFETY: `start` is its who has taken the place, or that of the thread which it is for.
+    unsafe impl Sync for Place {}
+
+    /// As many threads as may be about to begin at a time; others begin at their first allocation or trigger.
+    const PLACES: usize = 256;
+    static STARTS: [Place; PLACES] = [const {
+        Place { is_taken: AtomicBool::new(false), start: UnsafeCell::new(Start { routine: 0, argument: null_mut() }) }
+    }; PLACES];
 
     /// Runs in the new thread: tells of it, then *jumps* to its routine, so that the stack looks as it would without us
     /// and `pthread_exit` finds nothing of ours to unwind.
@@ -77,13 +104,12 @@ mod interpose {
         )
     }
 
-    unsafe extern "C" fn begin(start: *mut Start) -> Start {
-        // SAFETY: `make` filled a page of its own for us alone.
-        let taken = unsafe { start.read() };
-        // SAFETY: mapped by `make`; the content was taken.
-        unsafe { kernel::unmap(start.cast(), size_of::<Start>()) };
+    unsafe extern "C" fn begin(place: &Place) -> Start {
+        // SAFETY: `make` filled it for us alone.
+        let start = unsafe { place.start.get().read() };
+        place.is_taken.store(false, Release);
         super::super::current();
-        taken
+        start
     }
 
     /// Makes a thread with `create`, which gets the routine and its argument.
@@ -95,13 +121,14 @@ mod interpose {
         if recorder::is_sealed() {
             return None;
         }
-        let start: NonNull<Start> = kernel::map(size_of::<Start>())?.cast();
-        // SAFETY: fresh memory of ours, large enough.
-        unsafe { start.write(Start { routine, argument }) };
-        let result = create(run, start.as_ptr().cast());
+        let take = |place: &&Place| place.is_taken.compare_exchange(false, true, Acquire, Relaxed).is_ok();
+        let place = STARTS.iter().find(take)?;
+        // SAFETY: taken.
+        unsafe { place.start.get().write(Start { routine, argument }) };
+        let result = create(run, from_ref(place).cast_mut().cast());
         if result != 0 {
-            // SAFETY: no thread came to take it.
-            unsafe { kernel::unmap(start.as_ptr().cast(), size_of::<Start>()) };
+            // No thread came for it.
+            place.is_taken.store(false, Release);
         }
         Some(result)
     }

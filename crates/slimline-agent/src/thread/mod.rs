@@ -38,9 +38,9 @@ global_asm!(
     ".globl slimline_thread",
     ".hidden slimline_thread",
     ".type slimline_thread,@object",
-    ".size slimline_thread,48",
+    ".size slimline_thread,56",
     "slimline_thread:",
-    ".zero 48",
+    ".zero 56",
     ".text",
 );
 
@@ -54,6 +54,7 @@ pub(crate) const BYTES_OFFSET: usize = 16;
 const REGION_OFFSET: usize = 24;
 const INSIDE_OFFSET: usize = 32;
 const ALTERNATE_OFFSET: usize = 40;
+const BUSY_OFFSET: usize = 48;
 
 /// One of the calling thread's words.
 #[inline(always)]
@@ -114,6 +115,18 @@ pub(crate) fn set_allocated_bytes(bytes: u64) {
 #[inline(always)]
 pub(crate) fn is_inside() -> bool {
     word::<INSIDE_OFFSET>() != 0
+}
+
+/// How many [`Busy`] the calling thread has.
+#[inline(always)]
+pub(crate) fn busy() -> u64 {
+    word::<BUSY_OFFSET>()
+}
+
+/// Changes it.
+#[inline(always)]
+pub(crate) fn set_busy(count: u64) {
+    set_word::<BUSY_OFFSET>(count);
 }
 
 /// Where the signal stack begins that the agent has given the calling thread; 0 for none.
@@ -319,7 +332,6 @@ pub(crate) fn end() {
     set_pointer(GONE);
     set_round(0);
     trigger::stop_thread(state);
-    alternate::take_back();
     storage::tell_end(state);
     state.tell(1);
     if state.has_ring.take() {
@@ -340,7 +352,6 @@ pub(crate) fn forget() {
     set_pointer(core::ptr::null_mut());
     set_round(0);
     set_allocated_bytes(0);
-    alternate::take_back();
     if thread.addr() > GONE.addr() {
         // SAFETY: mapped by `begin` in this size; nobody finds it any more.
         unsafe { kernel::unmap(thread.cast(), size_of::<Thread>()) };

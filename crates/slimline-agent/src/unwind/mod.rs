@@ -73,9 +73,9 @@ pub(crate) fn walk(ip: u64, sp: u64, bp: u64, stack: &mut impl Stack, frames: &m
     (count, if guessed { GUESSED } else { end })
 }
 
-/// Whether the calling thread is in a signal handler that interrupted code of which `is_meant` holds, or a function that
+/// Whether the calling thread is in a signal handler that interrupted code for which `is_code` holds, or a leaf function that
 /// such code had called. False also where the stack can't be followed so far.
-pub(crate) fn has_interrupted(is_meant: impl Fn(u64) -> bool) -> bool {
+pub(crate) fn has_interrupted(is_code: impl Fn(u64) -> bool, is_leaf: impl Fn(u64) -> bool) -> bool {
     const MOST_FRAMES: usize = 256;
     let (ip, sp, bp) = registers_here();
     let mut stack = Window::new();
@@ -85,10 +85,10 @@ pub(crate) fn has_interrupted(is_meant: impl Fn(u64) -> bool) -> bool {
     for _ in 0..MOST_FRAMES {
         let Ok(step) = frame.step(&mut stack, false) else { return false };
         frame = step.caller;
-        if (is_interrupted || step.through_signal) && is_meant(frame.ip) {
+        if (is_interrupted || step.through_signal) && is_code(frame.ip) {
             return true;
         }
-        is_interrupted = step.through_signal;
+        is_interrupted = step.through_signal && is_leaf(frame.ip);
     }
     false
 }
@@ -322,14 +322,17 @@ mod tests {
         // SAFETY: the kernel passes it.
         let registers = unsafe { &(*context.cast::<libc::ucontext_t>()).uc_mcontext.gregs };
         let interrupted = registers[libc::REG_RIP as usize] as u64;
-        let is_right = has_interrupted(|ip| ip == interrupted) && !has_interrupted(|ip| ip == interrupted + 1);
+        let is_right = has_interrupted(|ip| ip == interrupted, |_| false)
+            && !has_interrupted(|ip| ip == interrupted + 1, |_| false)
+            && !has_interrupted(|ip| ip != interrupted, |_| false)
+            && has_interrupted(|ip| ip != interrupted, |ip| ip == interrupted);
         HAS_INTERRUPTED.fetch_add(u32::from(is_right), Relaxed);
     }
 
     #[test]
     fn what_a_handler_has_interrupted_is_found() {
         start();
-        assert!(!has_interrupted(|_| true), "no handler");
+        assert!(!has_interrupted(|_| true, |_| true), "no handler");
         // SAFETY: the handler looks at the stack and adds.
         unsafe {
             libc::signal(libc::SIGUSR1, looks_back as *const () as usize);
