@@ -39,12 +39,6 @@ pub(super) enum Verdict {
         equal: u32,
         first: String,
     },
-    /// The same, for a reason that is known and not mended.
-    Known {
-        equal: u32,
-        first: String,
-        why: String,
-    },
     /// It can't be prepared, or two runs alone differ: which says nothing of slimline, but the case is wrong.
     Unfit(String),
     /// What the machine lacks.
@@ -106,11 +100,7 @@ pub(super) fn compare(case: &Case, times: u32, slimline: &Slimline, work: &Path)
         processes = processes_of(&session).unwrap_or(processes);
     }
     remove(&session)?;
-    let verdict = match (first, case.known_difference.clone()) {
-        (None, _) => Verdict::Equal,
-        (Some(first), Some(why)) => Verdict::Known { equal, first, why },
-        (Some(first), None) => Verdict::Different { equal, first },
-    };
+    let verdict = first.map_or(Verdict::Equal, |first| Verdict::Different { equal, first });
     Ok(Comparison { verdict, cpu_seconds, processes })
 }
 

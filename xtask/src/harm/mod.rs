@@ -44,8 +44,6 @@ pub(crate) struct Case {
     pub(crate) command: String,
     /// Whether its home and its search path are Debian's own instead of the user's.
     pub(crate) is_isolated: bool,
-    /// Why it differs and will until somebody mends that; such a difference is printed and counted, but no failure.
-    pub(crate) known_difference: Option<String>,
 }
 
 /// Prints a Markdown table and the count of each verdict. Whether no case differed.
@@ -107,7 +105,6 @@ fn print_row(case: &Case, comparison: &Comparison, times: u32) -> Result<()> {
     let mut out = std::io::stdout().lock();
     let (equal, note) = match &comparison.verdict {
         Verdict::Equal => (times.to_string(), String::new()),
-        Verdict::Known { equal, first, why } => (equal.to_string(), format!("{first}: known: {why}")),
         Verdict::Different { equal, first } => (equal.to_string(), first.clone()),
         Verdict::Unfit(why) => ("-".to_owned(), why.clone()),
         Verdict::Skipped(why) => ("-".to_owned(), format!("skipped: {why}")),
@@ -122,9 +119,8 @@ fn print_row(case: &Case, comparison: &Comparison, times: u32) -> Result<()> {
 fn print_count(comparisons: &[Comparison]) -> bool {
     let count = |is: fn(&Verdict) -> bool| comparisons.iter().filter(|comparison| is(&comparison.verdict)).count();
     let different = count(|verdict| matches!(verdict, Verdict::Different { .. } | Verdict::Unfit(_)));
-    let known = count(|verdict| matches!(verdict, Verdict::Known { .. }));
     let skipped = count(|verdict| matches!(verdict, Verdict::Skipped(_)));
     let equal = count(|verdict| *verdict == Verdict::Equal);
-    println!("\n{equal} equal, {different} different, {known} different as known, {skipped} skipped");
+    println!("\n{equal} equal, {different} different, {skipped} skipped");
     different == 0
 }

@@ -42,9 +42,6 @@ struct Package {
     /// Whether `cargo xtask test` runs it, too: `cargo xtask setup` installs it.
     #[serde(default)]
     in_ci: bool,
-    /// Why it differs when recorded, if that is known and stays so.
-    #[serde(default)]
-    known_difference: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
@@ -100,8 +97,8 @@ pub(super) fn cases(in_ci: bool, only: &[String]) -> Result<Vec<Case>> {
 
 fn case(package: Package) -> Case {
     let prepare = format!("{INPUTS}\n{}", package.prepare);
-    let Package { name, command, known_difference, .. } = package;
-    Case { name, prepare, command, is_isolated: true, known_difference }
+    let Package { name, command, .. } = package;
+    Case { name, prepare, command, is_isolated: true }
 }
 
 #[cfg(test)]

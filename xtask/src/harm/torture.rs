@@ -39,11 +39,10 @@ pub(super) fn cases() -> Result<Vec<Case>> {
         prepare: row.prepare,
         command: row.command,
         is_isolated: false,
-        known_difference: None,
     }));
     for workload in workload::debian(1.0)? {
         let (name, command) = (workload.name.clone(), workload.script());
-        cases.push(Case { name, prepare: String::new(), command, is_isolated: false, known_difference: None });
+        cases.push(Case { name, prepare: String::new(), command, is_isolated: false });
     }
     Ok(cases)
 }
@@ -59,7 +58,7 @@ fn sources(directory: &Path) -> Result<Vec<Case>> {
         let name = source.file_stem().unwrap_or_default().to_string_lossy().into_owned();
         let prepare = build(&name, &measure::read(&source)?);
         let command = "exec ./program".to_owned();
-        cases.push(Case { name, prepare, command, is_isolated: false, known_difference: None });
+        cases.push(Case { name, prepare, command, is_isolated: false });
     }
     cases.sort_by(|a, b| a.name.cmp(&b.name));
     Ok(cases)
