@@ -140,32 +140,26 @@ pub(crate) fn finish() {
 
 /// In a child with memory of its own that has no threads but the calling one.
 pub(crate) unsafe extern "C" fn in_forked_child() {
-    if recorder::header().is_none() || confine::is_confined() {
-        return;
-    }
+    let Some(header) = recorder::header().filter(|_| !confine::is_confined()) else { return };
     PROCESS.store(0, Relaxed);
+    let fork = Fork::now();
+    trigger::forget();
+    signals::reset_lock();
+    handler::forget_samples();
+    confine::forget_others();
+    own_memory::in_forked_child();
     if thread::is_inside() || unwind::has_interrupted(handler::is_agent_code, clock::is_vdso) {
         // A signal handler of the program's interrupted the agent, and forked. When it returns, the agent goes on with all
         // that it held: so nothing is given up, and the child is not recorded.
         hooks::stop();
-        recorder::count_unrecorded_child();
+        header.children_unrecorded.fetch_add(1, Relaxed);
         recorder::seal();
-        trigger::forget();
-        handler::forget_samples();
-        confine::forget_others();
-        own_memory::in_forked_child();
         return;
     }
-    let fork = Fork::now();
-    trigger::forget();
     let is_followed = config().is_some_and(|config| config.follow_children != 0);
     // SAFETY: the child of a fork has one thread; `fork` was called by the target.
     unsafe { hooks::in_forked_child(is_followed) };
-    signals::reset_lock();
-    handler::forget_samples();
-    confine::forget_others();
     thread::forget();
-    own_memory::in_forked_child();
     maps::forget();
     entries::forget();
     // SAFETY: the child of a fork has one thread, and `thread::forget` has let go of its ring.

@@ -110,13 +110,6 @@ impl Parents {
     }
 }
 
-/// Counts the calling process, a forked child, in its parent's file: it is not recorded.
-pub(crate) fn count_unrecorded_child() {
-    if let Some(header) = header() {
-        header.children_unrecorded.fetch_add(1, Relaxed);
-    }
-}
-
 /// The process that a child was forked from, as its header names it, and when.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Fork {

@@ -149,9 +149,9 @@ unsafe fn place_frame(
 ) -> (*mut SignalInfo, *mut Context) {
     // SAFETY: promised by the caller.
     let shown = unsafe { &*context };
-    let set = &shown.stack;
-    let stack = set.ss_sp as usize..(set.ss_sp as usize).saturating_add(set.ss_size);
-    let enabled = set.ss_flags & libc::SS_DISABLE == 0 && set.ss_size != 0;
+    let alternate = &shown.stack;
+    let stack = alternate.ss_sp as usize..(alternate.ss_sp as usize).saturating_add(alternate.ss_size);
+    let enabled = alternate.ss_flags & libc::SS_DISABLE == 0 && alternate.ss_size != 0;
     let interrupted_at = shown.register(libc::REG_RSP) as usize;
     let moved = enabled && stack.contains(&(context as usize)) && !stack.contains(&interrupted_at);
     if action.flags & libc::SA_ONSTACK as u64 != 0 || !moved {

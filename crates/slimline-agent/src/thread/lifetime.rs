@@ -6,7 +6,7 @@
 use core::sync::atomic::AtomicU32;
 use core::sync::atomic::Ordering::Relaxed;
 
-use crate::confine;
+use crate::confine::Busy;
 use crate::signals::alternate;
 
 /// The key of the value; `NO_KEY` where there is none.
@@ -46,7 +46,7 @@ unsafe extern "C" fn at_end(round: *mut core::ffi::c_void) {
         round if round < ROUNDS => set(round + 1),
         _ => {
             super::end();
-            if !confine::is_confined() {
+            if let Some(_busy) = Busy::begin() {
                 alternate::unmap();
             }
         }
@@ -81,7 +81,7 @@ mod interpose {
         start: UnsafeCell<Start>,
     }
 
-    // SAFETY: `start` is its who has taken the place, or that of the thread which it is for.
+    // SAFETY: only the thread that has taken the place uses `start`, and then the new thread that gets it.
     unsafe impl Sync for Place {}
 
     /// As many threads as may be about to begin at a time; others begin at their first allocation or trigger.

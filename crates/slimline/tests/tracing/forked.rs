@@ -139,7 +139,7 @@ fn translated_children_have_their_parents_allocations() {
     }
 }
 
-/// The handler interrupts threads that wait for slimline to read, too, and the child goes on behind that.
+/// The handler also interrupts threads that wait for slimline to read. Their child continues as if nothing had happened.
 #[test]
 fn a_child_may_return_from_the_handler_that_forked() {
     let scratch = tempfile::tempdir().unwrap();
