@@ -68,6 +68,8 @@ pub(crate) const TESTS: &[Package] = &[
     Package { name: "libjemalloc-dev", executable: None },
     Package { name: "libgoogle-perftools-dev", executable: None },
     Package { name: "libmimalloc-dev", executable: None },
+    // Another C library, whose loader meets the agent in its environment.
+    package("musl-tools", "musl-gcc"),
     // The separate debug file of a system library, for the look-up by build-id.
     Package { name: "libc6-dbg", executable: None },
 ];
@@ -76,6 +78,8 @@ pub(crate) const TESTS: &[Package] = &[
 pub(crate) const TORTURE: &[Package] = &[
     Package { name: "libmimalloc2.0", executable: None },
     Package { name: "libtcmalloc-minimal4", executable: None },
+    package("gdb", "gdb"),
+    package("strace", "strace"),
     // Builds snmalloc.
     package("cmake", "cmake"),
     package("nginx-light", "nginx"),

@@ -223,6 +223,23 @@ pub(crate) fn threads() -> Option<u64> {
     link_count(c"/proc/self/task").and_then(|links| links.checked_sub(2))
 }
 
+/// The process that traces this one (`ptrace`), as debuggers do; None where there is none, or `/proc` does not tell.
+pub(crate) fn tracer() -> Option<u32> {
+    // The line is among the first ten.
+    let mut room = [0; 512];
+    let file = open(c"/proc/self/status", libc::O_RDONLY, 0).ok()?;
+    let length = read(file, &mut room);
+    close(file);
+    tracer_in(&room[..length.ok()?])
+}
+
+/// What `/proc/<pid>/status` says of it.
+fn tracer_in(status: &[u8]) -> Option<u32> {
+    let mut lines = status.split(|&byte| byte == b'\n');
+    let number = lines.find_map(|line| line.strip_prefix(b"TracerPid:\t"))?;
+    core::str::from_utf8(number).ok()?.parse().ok().filter(|&pid| pid != 0)
+}
+
 /// Number of the namespace that process ids are of; 0 where `/proc` does not tell.
 pub(crate) fn pid_namespace() -> u64 {
     let mut room = [0; 32];

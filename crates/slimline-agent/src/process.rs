@@ -10,6 +10,7 @@ use core::sync::atomic::{AtomicBool, AtomicU32};
 use slimline_trace::wire::{CONFIG_FILE, MAGIC, ProcessState, RUN_DIRECTORY_VARIABLE, RunConfig, VERSION};
 
 use crate::recorder::Fork;
+use crate::resolve::weak;
 use crate::text::Path;
 use crate::{
     clock, confine, entries, handler, hooks, kernel, maps, memory, next, own_memory, recorder, signals, tables, thread,
@@ -48,8 +49,10 @@ pub(crate) fn is_ours() -> bool {
 /// Reads the configuration and starts recording, or leaves the agent idle.
 ///
 /// # Safety
-/// `environment` must be null or a NULL-terminated array of C strings; there must be one thread.
+/// Under glibc `environment` must be null or a NULL-terminated array of C strings; there must be one thread.
 unsafe fn start(environment: *const *const c_char) {
+    // Another C library than glibc passes no environment. The collector samples the process from outside.
+    let Some((at_fork, at_quick)) = registrations() else { return };
     // SAFETY: promised by the caller.
     let Some(directory) = (unsafe { find_variable(environment, RUN_DIRECTORY_VARIABLE.as_bytes()) }) else { return };
     let Some(directory) = Some(directory.to_bytes()).filter(|path| path.starts_with(b"/")) else { return };
@@ -70,23 +73,33 @@ unsafe fn start(environment: *const *const c_char) {
     thread::prepare();
     handler::prepare();
     unwind::start();
-    // SAFETY: plain functions that take nothing; they live as long as we do, and we are never unloaded.
+    // SAFETY: plain functions of these types; ours live as long as we do, and we are never unloaded.
     unsafe {
-        __register_atfork(None, None, Some(in_forked_child), core::ptr::null_mut());
-        __cxa_at_quick_exit(Some(at_quick_exit), core::ptr::null_mut());
+        at_fork(None, None, Some(in_forked_child), core::ptr::null_mut());
+        at_quick(Some(at_quick_exit), core::ptr::null_mut());
     }
     // Where no file can be made there is no place to say so either; the collector sees that none came.
     record(None);
 }
 
-unsafe extern "C" {
-    fn __register_atfork(
-        prepare: Option<unsafe extern "C" fn()>,
-        parent: Option<unsafe extern "C" fn()>,
-        child: Option<unsafe extern "C" fn()>,
-        library: *mut u8,
-    ) -> i32;
-    fn __cxa_at_quick_exit(function: Option<unsafe extern "C" fn(*mut u8)>, library: *mut u8) -> i32;
+/// `__register_atfork`: what to call before a fork, in the parent and in the child, and for which library.
+type AtFork = unsafe extern "C" fn(
+    Option<unsafe extern "C" fn()>,
+    Option<unsafe extern "C" fn()>,
+    Option<unsafe extern "C" fn()>,
+    *mut u8,
+) -> i32;
+/// `__cxa_at_quick_exit`.
+type AtQuickExit = unsafe extern "C" fn(Option<unsafe extern "C" fn(*mut u8)>, *mut u8) -> i32;
+
+/// The functions of glibc by which we learn of forks and of the process's end.
+fn registrations() -> Option<(AtFork, AtQuickExit)> {
+    let (fork, quick_exit) = (weak!("__register_atfork"), weak!("__cxa_at_quick_exit"));
+    // SAFETY: the functions of these names, whose types glibc keeps.
+    let of_types = || unsafe {
+        (core::mem::transmute::<*const (), AtFork>(fork), core::mem::transmute::<*const (), AtQuickExit>(quick_exit))
+    };
+    (!fork.is_null() && !quick_exit.is_null()).then(of_types)
 }
 
 /// Makes a process file and starts the triggers. False where no file can be made.
@@ -104,8 +117,13 @@ fn record(fork: Option<Fork>) -> bool {
     }
     header.state.store(ProcessState::Running as u32, Release);
     if !memory::can_copy() {
+        recorder::fail(format_args!("the kernel copies no memory for it (process_vm_readv), as in some sandboxes"));
+        return true;
+    }
+    if let Some(tracer) = kernel::tracer() {
+        // It is told of each signal before its process: gdb stops at ours.
         recorder::fail(format_args!(
-            "the kernel copies no memory for it (process_vm_readv), as in some sandboxes; sample it from outside (--out-of-process)"
+            "process {tracer} traces it, as debuggers do, and would see the signals of sampling"
         ));
         return true;
     }
@@ -233,7 +251,7 @@ mod entry {
             return;
         }
         unsafe extern "C" fn begin(environment: *mut u8) {
-            // SAFETY: the dynamic loader passes the process's environment; threads start later.
+            // SAFETY: glibc's loader passes the process's environment; threads start later.
             unsafe { start(environment.cast()) };
         }
         // Some programs use variables on the stack that they never set: they find zeros there, as alone.

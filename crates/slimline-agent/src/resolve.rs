@@ -45,11 +45,65 @@ struct Debug {
 }
 
 unsafe extern "C" {
-    #[link_name = "_r_debug"]
-    static DEBUG: Debug;
     /// Our own dynamic section.
     #[link_name = "_DYNAMIC"]
     static OWN_DYNAMIC: [Dynamic; 1];
+}
+
+/// Address of a symbol that not every C library has; null where this one has not. A library with a reference that nothing
+/// satisfies would not be loaded, and the program not be started.
+macro_rules! weak {
+    ($name:literal) => {{
+        let address: *const ();
+        // SAFETY: a load from the table that the linker fills in when it loads us.
+        unsafe {
+            core::arch::asm!(
+                concat!(".weak ", $name),
+                concat!("mov {}, qword ptr [rip + ", $name, "@GOTPCREL]"),
+                out(reg) address,
+                options(nostack, readonly, preserves_flags, pure)
+            );
+        }
+        address
+    }};
+}
+pub(crate) use weak;
+
+/// The first object of the linker's list. Glibc has a symbol for that; for others, the linker notes it in the dynamic
+/// section of the program, which a program may lack.
+fn first_object() -> *const LinkMap {
+    let debug = weak!("_r_debug").cast::<Debug>();
+    let debug = if debug.is_null() { debug_of_program() } else { debug };
+    // SAFETY: the linker's own, which lives as long as the process.
+    unsafe { debug.as_ref() }.map_or(null(), |debug| debug.objects)
+}
+
+/// See elf(5), `DT_DEBUG`. Null where the program has none.
+fn debug_of_program() -> *const Debug {
+    const DT_DEBUG: i64 = 21;
+    // SAFETY: the kernel's vector says where the program's headers are and how many; they are mapped with it.
+    let headers = unsafe {
+        let start: *const libc::Elf64_Phdr =
+            core::ptr::with_exposed_provenance(libc::getauxval(libc::AT_PHDR) as usize);
+        if start.is_null() {
+            return null();
+        }
+        core::slice::from_raw_parts(start, libc::getauxval(libc::AT_PHNUM) as usize)
+    };
+    let of_kind = |kind| headers.iter().find(|header| header.p_type == kind);
+    let (Some(itself), Some(dynamic)) = (of_kind(libc::PT_PHDR), of_kind(libc::PT_DYNAMIC)) else { return null() };
+    let bias = (headers.as_ptr().addr() as u64).wrapping_sub(itself.p_vaddr);
+    let mut entry = core::ptr::with_exposed_provenance::<Dynamic>(bias.wrapping_add(dynamic.p_vaddr) as usize);
+    // SAFETY: a dynamic section ends with an entry of tag 0.
+    unsafe {
+        while (*entry).tag != 0 {
+            if (*entry).tag == DT_DEBUG {
+                return core::ptr::with_exposed_provenance((*entry).value as usize);
+            }
+            entry = entry.add(1);
+        }
+    }
+    null()
 }
 
 /// The last object that is looked through; null before the first look-up.
@@ -59,8 +113,7 @@ static LAST: AtomicPtr<LinkMap> = AtomicPtr::new(core::ptr::null_mut());
 fn objects() -> impl Iterator<Item = &'static LinkMap> {
     // SAFETY: the linker's own, filled in before any code runs but its own. Objects up to the last are never unloaded.
     let each = |at: *const LinkMap| core::iter::successors(unsafe { at.as_ref() }, |map| unsafe { map.next.as_ref() });
-    // SAFETY: as above.
-    let first = unsafe { DEBUG.objects };
+    let first = first_object();
     if LAST.load(Relaxed).is_null()
         && let Some(last) = each(first).last()
     {
@@ -130,8 +183,7 @@ pub(crate) fn in_object(file_name: &[u8], name: &CStr) -> *const () {
     /// More than any program loads: a list that is being changed may lead anywhere.
     const MOST_OBJECTS: usize = 1 << 16;
     let target = Target::of_this_thread();
-    // SAFETY: as in `objects`.
-    let mut at = unsafe { DEBUG.objects };
+    let mut at = first_object();
     for _ in 0..MOST_OBJECTS {
         // Other threads may be loading and unloading: nothing of the list is read but by copies.
         let Some([bias, path, dynamic, next]) = target.read_any::<[u64; 4]>(at.addr() as u64) else { break };

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use slimline_trace::session::ProcessSummary;
+use slimline_trace::session::{ProcessState, ProcessSummary};
 use slimline_trace::wire::{PROCESS_FILE_EXTENSION, ProcessHeader, RING_BYTES};
 
 use crate::allocators::Allocators;
@@ -53,6 +53,8 @@ pub(crate) struct Drain {
     pause: Duration,
     schedule: PartSchedule,
     last_look_ns: u64,
+    /// Processes that run on though their agents gave up.
+    given_up: HashSet<u32>,
     /// Of those that ended last, for children that are found after them: numbers, when they began, and their ranges.
     left_ranges: VecDeque<((u64, u32), u64, RangeLives)>,
 }
@@ -75,6 +77,7 @@ impl Drain {
             pause: Duration::from_millis(5),
             schedule: PartSchedule::starting(now_ns),
             last_look_ns: now_ns,
+            given_up: HashSet::new(),
             left_ranges: VecDeque::new(),
         }
     }
@@ -109,6 +112,12 @@ impl Drain {
     pub(crate) fn has_file_of(&self, pid: u32) -> bool {
         self.running.values().any(|recorder| recorder.pid() == Some(pid))
             || self.ended.values().any(|summary| summary.pid == pid)
+    }
+
+    /// Processes whose agents gave up, as where they confined themselves, and that have run no other program since.
+    pub(crate) fn given_up(&mut self) -> &HashSet<u32> {
+        self.given_up.retain(|&pid| is_alive(pid));
+        &self.given_up
     }
 
     /// Whether the agent of process `pid` records its thread `tid`; also where nothing is known of the process.
@@ -160,6 +169,9 @@ impl Drain {
                     let executable = executable.filter(|path| !path.is_empty());
                     let allocators = Arc::clone(&self.allocators);
                     let recorder = Recorder::new(file, numbers, directory.clone(), executable, allocators);
+                    if let Some(pid) = recorder.pid() {
+                        self.given_up.remove(&pid);
+                    }
                     forked.extend(recorder.fork().map(|(_, forked_ns)| (forked_ns, name.to_owned())));
                     self.running.insert(name.to_owned(), recorder);
                     self.order.push((name.to_owned(), directory));
@@ -200,7 +212,11 @@ impl Drain {
         if recorder.has_news() {
             send_part(&mut recorder, writer);
         }
-        let summary = recorder.summary(monotonic_ns(), recorder.may_live());
+        let may_live = recorder.may_live();
+        let summary = recorder.summary(monotonic_ns(), may_live);
+        if may_live && !recorder.is_cut() && summary.state == ProcessState::Failed {
+            self.given_up.extend(recorder.pid());
+        }
         self.ended.insert(recorder.directory().to_owned(), summary);
         self.remove_file(name);
         if self.left_ranges.len() == MOST_LEFT_RANGES {

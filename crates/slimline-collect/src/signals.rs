@@ -1,53 +1,65 @@
 //! What slimline does with signals while the target runs: nothing that the target would not see.
 //!
 //! Both are in the foreground process group, so Ctrl-C and Ctrl-\ reach the target by themselves; slimline lives on to
-//! finish the session. What somebody sends to slimline to end it (`kill`) is passed on: whether to it alone the kernel does
-//! not tell, so who sends it to the whole group sends it to the target twice. Handlers, unlike ignoring,
-//! are not inherited over `exec`: the target starts with the dispositions that slimline was started with.
+//! finish the session. A signal that somebody sends to slimline (`kill`) is passed on to the target. One that the target
+//! or a descendant of it sends (`kill 0`) went to the whole group, so the target has it already. Of signals that others
+//! send the kernel does not tell whether they went to the group: who sends one to the whole group sends it to the
+//! target twice. Handlers, unlike ignoring, are not inherited over `exec`: the target starts with the dispositions that
+//! slimline was started with.
 #![allow(unsafe_code)] // a signal handler that looks at where the signal comes from
 
 use std::fs;
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 
 use rustix::process::{Pid, Signal, kill_process};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGXFSZ};
+use signal_hook::consts::SIGXFSZ;
 
-/// Signals that the terminal sends to the target as well: passed on are those that somebody sends.
-const SHARED: [(i32, Signal); 2] = [(SIGINT, Signal::INT), (SIGQUIT, Signal::QUIT)];
-/// Signals that are passed on, whoever sends them.
-const FORWARDED: [(i32, Signal); 2] = [(SIGTERM, Signal::TERM), (SIGHUP, Signal::HUP)];
+use crate::proc_text;
+
+/// Signals that end a process by default and that programs send to each other. `SIGPIPE` is ignored anyway.
+const HELD: [Signal; 10] = [
+    Signal::INT,
+    Signal::QUIT,
+    Signal::TERM,
+    Signal::HUP,
+    Signal::USR1,
+    Signal::USR2,
+    Signal::ALARM,
+    Signal::VTALARM,
+    Signal::PROF,
+    Signal::IO,
+];
+
+/// Nobody has sent the signal since it was last looked at.
+const NOBODY: i32 = -1;
 
 /// Signals are held until this is dropped; then they do again what they do by default.
 #[derive(Debug)]
 pub(crate) struct HeldSignals {
     is_over: Arc<AtomicBool>,
     came: Arc<AtomicBool>,
-    forward: Vec<(Arc<AtomicBool>, Signal)>,
+    /// Who sent each signal last: a process, 0 for one that is not in our namespace, or [`NOBODY`].
+    senders: Vec<(Signal, Arc<AtomicI32>)>,
 }
 
 impl HeldSignals {
     /// Holds the signals; those that are ignored (`nohup`) stay so.
     pub(crate) fn hold() -> io::Result<Self> {
         let ignored = ignored_signals();
-        let is_ignored = |signal: i32| ignored >> (signal - 1) & 1 != 0;
+        let is_ignored = |signal: Signal| ignored >> (signal.as_raw() - 1) & 1 != 0;
         let is_over = Arc::new(AtomicBool::new(false));
         let came = Arc::new(AtomicBool::new(false));
-        let mut forward = Vec::new();
-        let all = SHARED.into_iter().chain(FORWARDED);
-        for (number, signal) in all.filter(|&(number, _)| !is_ignored(number)) {
-            let flag = Arc::new(AtomicBool::new(false));
-            signal_hook::flag::register_conditional_default(number, Arc::clone(&is_over))?;
-            if SHARED.contains(&(number, signal)) {
-                register_sent(number, Arc::clone(&flag))?;
-            } else {
-                signal_hook::flag::register(number, Arc::clone(&flag))?;
-            }
-            signal_hook::flag::register(number, Arc::clone(&came))?;
-            forward.push((flag, signal));
+        let mut senders = Vec::new();
+        for signal in HELD.into_iter().filter(|&signal| !is_ignored(signal)) {
+            let sender = Arc::new(AtomicI32::new(NOBODY));
+            signal_hook::flag::register_conditional_default(signal.as_raw(), Arc::clone(&is_over))?;
+            note_sender(signal, Arc::clone(&sender))?;
+            signal_hook::flag::register(signal.as_raw(), Arc::clone(&came))?;
+            senders.push((signal, sender));
         }
-        Ok(Self { is_over, came, forward })
+        Ok(Self { is_over, came, senders })
     }
 
     /// Whether any came: somebody wants slimline to end.
@@ -55,10 +67,11 @@ impl HeldSignals {
         self.came.load(Ordering::Relaxed)
     }
 
-    /// Passes on what came since the last call.
+    /// Passes on what others than the target sent since the last call.
     pub(crate) fn forward_to(&self, target: Pid) {
-        for (flag, signal) in &self.forward {
-            if flag.swap(false, Ordering::Relaxed) {
+        for (signal, sender) in &self.senders {
+            let sender = sender.swap(NOBODY, Ordering::Relaxed);
+            if sender != NOBODY && !is_descendant(sender, target.as_raw_pid()) {
                 // Fails where the target is gone, and then there is nobody to tell.
                 let _ = kill_process(target, *signal);
             }
@@ -72,16 +85,41 @@ impl Drop for HeldSignals {
     }
 }
 
-/// Sets `flag` whenever a process sends the signal, and not where the kernel does.
-fn register_sent(signal: i32, flag: Arc<AtomicBool>) -> io::Result<()> {
+/// Notes who sends the signal, where a process does and not the kernel.
+fn note_sender(signal: Signal, sender: Arc<AtomicI32>) -> io::Result<()> {
     let note = move |info: &libc::siginfo_t| {
         // See sigaction(2): positive codes are the kernel's.
         if info.si_code <= 0 {
-            flag.store(true, Ordering::Relaxed);
+            // SAFETY: signals with these codes have a sender.
+            sender.store(unsafe { info.si_pid() }, Ordering::Relaxed);
         }
     };
     // SAFETY: the handler stores to an atomic variable and does nothing else, which is async-signal-safe, and does not panic.
-    unsafe { signal_hook_registry::register_sigaction(signal, note) }.map(drop)
+    unsafe { signal_hook_registry::register_sigaction(signal.as_raw(), note) }.map(drop)
+}
+
+/// Whether `pid` is `ancestor` or a child, grandchild … of it. Not where it has ended.
+fn is_descendant(mut pid: i32, ancestor: i32) -> bool {
+    /// Longer than any line of processes; a number may be given out again while we look.
+    const MOST_GENERATIONS: usize = 1000;
+    for _ in 0..MOST_GENERATIONS {
+        if pid == ancestor {
+            return true;
+        }
+        match parent_of(pid) {
+            Some(parent) if parent > 1 => pid = parent,
+            _ => return false,
+        }
+    }
+    false
+}
+
+/// See proc_pid_stat(5), field 4.
+fn parent_of(pid: i32) -> Option<i32> {
+    let stat = proc_text::read(&format!("/proc/{pid}/stat")).ok()?;
+    // The name may hold any byte.
+    let (_, rest) = stat.rsplit_once(") ")?;
+    rest.split_ascii_whitespace().nth(1)?.parse().ok()
 }
 
 /// Makes a write beyond the allowed file size (`ulimit -f`) an error like a full disk, not our death.
@@ -94,4 +132,36 @@ fn ignored_signals() -> u64 {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::{Command, Stdio};
+
+    use super::*;
+
+    #[test]
+    fn descendants_are_followed_over_generations() {
+        let own = std::process::id() as i32;
+        let mut shell = Command::new("sh");
+        // Two commands, so that the shell stays.
+        let mut child = shell.args(["-c", "sleep 1000; :"]).stdin(Stdio::null()).spawn().unwrap();
+        let children = format!("/proc/{0}/task/{0}/children", child.id());
+        let grandchild = loop {
+            let list = fs::read_to_string(&children).unwrap();
+            if let Some(first) = list.split_ascii_whitespace().next() {
+                break first.parse().unwrap();
+            }
+            std::thread::yield_now();
+        };
+        let parent = parent_of(grandchild);
+        let (is_own, is_others) = (is_descendant(grandchild, own), is_descendant(own, grandchild));
+        // SAFETY: no memory is involved.
+        unsafe { libc::kill(grandchild, libc::SIGKILL) };
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert_eq!(parent, Some(child.id() as i32));
+        assert!(is_own && !is_others);
+        assert!(is_descendant(own, own) && !is_descendant(1, own) && !is_descendant(i32::MAX, own));
+    }
 }

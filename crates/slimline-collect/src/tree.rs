@@ -5,7 +5,8 @@
 //! A child that was made behind its agent's back, as by a system call in assembly or by `clone` with its parent's memory, has the
 //! agent in its memory but no file: it is sampled from outside, too.
 //!
-//! So is a thread that its process's agent did not see begin, as by `clone` with a thread's flags.
+//! So is a thread that its process's agent did not see begin, as by `clone` with a thread's flags, and a process whose agent gave
+//! up: it may not go on behind a seccomp filter, and does not begin under a debugger.
 //!
 //! They are looked for among the processes with an agent, which may have become one by `exec`, those that are sampled from
 //! outside or could not be recorded, and the children of all these. One that has ended before it is found is not seen.
@@ -72,6 +73,8 @@ pub(crate) struct Tree {
     with_agent: HashMap<u32, (Program, u64)>,
     /// Those that went on to another program, which is to be looked at.
     went_on: HashSet<u32>,
+    /// Those whose agents gave up.
+    given_up: HashSet<u32>,
     last_look_ns: u64,
 }
 
@@ -92,6 +95,7 @@ impl Tree {
             without_ring: HashMap::new(),
             with_agent: HashMap::new(),
             went_on: HashSet::new(),
+            given_up: HashSet::new(),
             last_look_ns: monotonic_ns(),
         }
     }
@@ -99,7 +103,8 @@ impl Tree {
     /// Looks at what the processes and their children run now, if it is time.
     fn look(&mut self, writer: &WriterThread) {
         let now_ns = monotonic_ns();
-        let others = self.outside.keys().chain(self.told.keys()).chain(&self.went_on).copied();
+        self.given_up.clone_from(self.drain.given_up());
+        let others = self.outside.keys().chain(self.told.keys()).chain(&self.went_on).chain(&self.given_up).copied();
         let known: HashSet<u32> = self.drain.running_pids().chain(others).collect();
         if now_ns.saturating_sub(self.last_look_ns) < LOOK_EVERY_NS.max(LOOK_EVERY_FOR_EACH_NS * known.len() as u64) {
             return;
@@ -171,7 +176,8 @@ impl Tree {
             }
             return;
         }
-        if self.with_agent.get(&pid).is_some_and(has_agent) {
+        let has_given_up = self.given_up.contains(&pid);
+        if !has_given_up && self.with_agent.get(&pid).is_some_and(has_agent) {
             return;
         }
         // What it was told as is over.
@@ -180,6 +186,8 @@ impl Tree {
         let name = text_of(running.name().as_os_str()).into_owned();
         let why = match self.verdicts.on(&running) {
             Verdict::MayHaveAgent => match self.agent.presence_in(pid) {
+                // Why is told by its file.
+                Presence::Loaded { .. } if has_given_up => format!("the agent of {name} gave up"),
                 Presence::Loaded { .. }
                     if program != Program::Hidden && !self.drain.has_file_of(pid) && is_forked(pid) =>
                 {

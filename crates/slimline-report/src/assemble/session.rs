@@ -198,8 +198,8 @@ fn notes(info: &SessionInfo) -> Vec<String> {
     let outside = info.processes.iter().filter(|process| process.trigger == Trigger::PerfRing).count();
     if outside > 0 && collector.trigger != Trigger::PerfRing {
         notes.push(format!(
-            "{outside} of {} processes ran programs that can't have the agent, began by a system call that it did not see, or were \
-             started without it (env -i), and were sampled from outside: blocks of their heap are not told apart",
+            "{outside} of {} processes were sampled from outside, which does not tell their heap allocations apart: their programs \
+             can't have the agent, were started without it (env -i), began by a system call that it did not see, or it gave up",
             info.processes.len()
         ));
     }
@@ -255,16 +255,20 @@ fn failures(info: &SessionInfo) -> Vec<String> {
         let Some(failure) = process.failure.as_deref() else { continue };
         // Those that are no longer told one by one.
         let count = process.losses.children_unrecorded.saturating_add(1);
-        match alike.iter_mut().find(|(first, why, _)| first.executable == process.executable && *why == failure) {
+        let is_alike = |first: &ProcessSummary| {
+            first.executable == process.executable && info.went_on_outside(first) == info.went_on_outside(process)
+        };
+        match alike.iter_mut().find(|(first, why, _)| is_alike(first) && *why == failure) {
             Some((.., so_far)) => *so_far = so_far.saturating_add(count),
             None => alike.push((process, failure, count)),
         }
     }
     let line = |(first, why, count): (&ProcessSummary, &str, u64)| {
         let (pid, program) = (first.pid, &first.executable);
+        let fate = if info.went_on_outside(first) { "sampled from outside" } else { "not recorded" };
         match count {
-            1 => format!("process {pid} ({program}) was not recorded: {why}"),
-            _ => format!("process {pid} ({program}) and {} more were not recorded: {why}", count - 1),
+            1 => format!("process {pid} ({program}) was {fate}: {why}"),
+            _ => format!("process {pid} ({program}) and {} more were {fate}: {why}", count - 1),
         }
     };
     alike.into_iter().map(line).collect()
@@ -376,6 +380,16 @@ mod tests {
             "process 8 (/opt/program) was not recorded: set-user-id",
         ];
         assert_eq!(notes(&info), expected);
+    }
+
+    #[test]
+    fn a_process_whose_agent_gave_up_was_recorded_where_it_was_sampled_from_outside() {
+        let mut info = info();
+        let failed = ProcessSummary { pid: 7, failure: Some("process 6 traces it".to_owned()), ..summary("p7-0") };
+        let outside = ProcessSummary { pid: 7, trigger: Trigger::PerfRing, samples: 3, ..summary("p7-1000") };
+        info.processes.extend([failed, outside]);
+        let told = notes(&info);
+        assert_eq!(told.last().unwrap(), "process 7 (/opt/program) was sampled from outside: process 6 traces it");
     }
 
     #[test]

@@ -46,6 +46,14 @@ pub struct SessionInfo {
 }
 
 impl SessionInfo {
+    /// Whether a process whose agent gave up was sampled from outside from then on.
+    pub fn went_on_outside(&self, process: &ProcessSummary) -> bool {
+        let is_outside = |other: &ProcessSummary| {
+            other.pid == process.pid && other.trigger == Trigger::PerfRing && other.samples > 0
+        };
+        process.failure.is_some() && self.processes.iter().any(is_outside)
+    }
+
     /// Time recorded.
     pub fn duration_ns(&self) -> u64 {
         self.ended_ns.saturating_sub(self.started_ns)

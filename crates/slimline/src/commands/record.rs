@@ -184,7 +184,8 @@ fn tell(outcome: &Outcome) {
     }
     for process in &info.processes {
         if let Some(failure) = &process.failure {
-            say(format_args!("slimline: process {} was not recorded: {failure}", process.pid));
+            let fate = if info.went_on_outside(process) { "sampled from outside" } else { "not recorded" };
+            say(format_args!("slimline: process {} was {fate}: {failure}", process.pid));
         }
     }
 }

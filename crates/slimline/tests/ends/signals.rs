@@ -119,3 +119,31 @@ int main(void) {
         report.groups.iter().find(|group| group.kind == "stack").unwrap_or_else(|| panic!("{:#?}", report.groups));
     assert!(stack.share > 0.9, "{:#?}", report.groups);
 }
+
+/// As `kill 0` sends it: slimline has it, too, and neither ends nor passes it on.
+#[test]
+fn what_the_program_sends_to_its_group_comes_once() {
+    for (name, number) in [("USR1", 10), ("USR2", 12), ("ALRM", 14), ("TERM", 15), ("HUP", 1), ("INT", 2)] {
+        let scratch = Scratch::new();
+        let script = format!(
+            "came=0; trap 'came=$((came + 1))' {name}; echo ready; kill -{name} 0
+            end=$((SECONDS + 2)); until [ $SECONDS -ge $end ]; do :; done; exit $((40 + came))"
+        );
+        let (mut child, _output) = start_ready(&scratch, &script);
+        assert_eq!(child.wait().unwrap().code(), Some(41), "{name}, {number}");
+        assert!(report(&scratch).session.complete, "{name}");
+    }
+}
+
+/// Such as servers take to read their configuration again.
+#[test]
+fn what_is_sent_to_slimline_reaches_the_program() {
+    for name in ["USR1", "USR2", "HUP", "ALRM"] {
+        let scratch = Scratch::new();
+        let script = format!("trap 'exit 6' {name}; echo ready; while :; do :; done");
+        let (mut child, _output) = start_ready(&scratch, &script);
+        signal(&format!("-{name}"), &child.id().to_string());
+        assert_eq!(child.wait().unwrap().code(), Some(6), "{name}");
+        assert!(report(&scratch).session.complete, "{name}");
+    }
+}
