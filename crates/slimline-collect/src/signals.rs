@@ -3,7 +3,7 @@
 //! Both are in the foreground process group, so Ctrl-C and Ctrl-\ reach the target by themselves; slimline lives on to
 //! finish the session. A signal that somebody sends to slimline (`kill`) is passed on to the target. One that the target
 //! or a descendant of it sends (`kill 0`) went to the whole group, so the target has it already. Of signals that others
-//! send the kernel does not tell whether they went to the group: who sends one to the whole group sends it to the
+//! send, or a descendant that has ended since, the kernel does not tell whether they went to the group: those reach the
 //! target twice. Handlers, unlike ignoring, are not inherited over `exec`: the target starts with the dispositions that
 //! slimline was started with.
 #![allow(unsafe_code)] // a signal handler that looks at where the signal comes from
