@@ -34,13 +34,15 @@ const HELD: [Signal; 10] = [
 
 /// Nobody has sent the signal since it was last looked at.
 const NOBODY: i32 = -1;
+/// The kernel sent it, or a process that our namespace does not number.
+const NO_PROCESS: i32 = 0;
 
 /// Signals are held until this is dropped; then they do again what they do by default.
 #[derive(Debug)]
 pub(crate) struct HeldSignals {
     is_over: Arc<AtomicBool>,
     came: Arc<AtomicBool>,
-    /// Who sent each signal last: a process, 0 for one that is not in our namespace, or [`NOBODY`].
+    /// Who sent each signal last: a process, [`NO_PROCESS`] or [`NOBODY`].
     senders: Vec<(Signal, Arc<AtomicI32>)>,
 }
 
@@ -85,14 +87,15 @@ impl Drop for HeldSignals {
     }
 }
 
-/// Notes who sends the signal, where a process does and not the kernel.
+/// Notes who sends the signal.
 fn note_sender(signal: Signal, sender: Arc<AtomicI32>) -> io::Result<()> {
-    let note = move |info: &libc::siginfo_t| {
-        // See sigaction(2): positive codes are the kernel's.
-        if info.si_code <= 0 {
-            // SAFETY: signals with these codes have a sender.
-            sender.store(unsafe { info.si_pid() }, Ordering::Relaxed);
-        }
+    // The kernel sends them to the whole group of a terminal. Others, as SIGHUP and SIGALRM, it sends to slimline alone.
+    let is_of_terminal = matches!(signal, Signal::INT | Signal::QUIT);
+    let note = move |info: &libc::siginfo_t| match info.si_code {
+        // SAFETY: signals with these codes have a sender.
+        libc::SI_USER | libc::SI_QUEUE | libc::SI_TKILL => sender.store(unsafe { info.si_pid() }, Ordering::Relaxed),
+        _ if is_of_terminal => {}
+        _ => sender.store(NO_PROCESS, Ordering::Relaxed),
     };
     // SAFETY: the handler stores to an atomic variable and does nothing else, which is async-signal-safe, and does not panic.
     unsafe { signal_hook_registry::register_sigaction(signal.as_raw(), note) }.map(drop)

@@ -123,14 +123,14 @@ int main(void) {
 /// As `kill 0` sends it: slimline has it, too, and neither ends nor passes it on.
 #[test]
 fn what_the_program_sends_to_its_group_comes_once() {
-    for (name, number) in [("USR1", 10), ("USR2", 12), ("ALRM", 14), ("TERM", 15), ("HUP", 1), ("INT", 2)] {
+    for name in ["USR1", "USR2", "ALRM", "TERM", "HUP", "INT"] {
         let scratch = Scratch::new();
         let script = format!(
             "came=0; trap 'came=$((came + 1))' {name}; echo ready; kill -{name} 0
             end=$((SECONDS + 2)); until [ $SECONDS -ge $end ]; do :; done; exit $((40 + came))"
         );
         let (mut child, _output) = start_ready(&scratch, &script);
-        assert_eq!(child.wait().unwrap().code(), Some(41), "{name}, {number}");
+        assert_eq!(child.wait().unwrap().code(), Some(41), "{name}");
         assert!(report(&scratch).session.complete, "{name}");
     }
 }
@@ -145,5 +145,33 @@ fn what_is_sent_to_slimline_reaches_the_program() {
         signal(&format!("-{name}"), &child.id().to_string());
         assert_eq!(child.wait().unwrap().code(), Some(6), "{name}");
         assert!(report(&scratch).session.complete, "{name}");
+    }
+}
+
+/// `alarm` outlives `exec`: the kernel sends the signal to slimline alone.
+#[test]
+fn an_alarm_that_was_set_before_slimline_started_ends_the_program() {
+    let scratch = Scratch::new();
+    let mut perl = scratch.bash("exec perl -e 'alarm 1; exec @ARGV' $SLIMLINE record -- sleep 30");
+    let output = perl.output().unwrap();
+    assert_eq!(output.status.signal(), Some(14), "{output:?}");
+    assert!(report(&scratch).session.complete);
+}
+
+/// A terminal that goes away sends its signal to the session's leader alone.
+#[test]
+fn a_terminal_that_hangs_up_ends_the_program() {
+    let scratch = Scratch::new();
+    let (mut child, output) = start_in_terminal(&scratch, "echo $$ > pid; echo ready; while :; do :; done");
+    let pid = std::fs::read_to_string(scratch.path("pid")).unwrap();
+    // `script` holds the terminal.
+    child.kill().unwrap();
+    child.wait().unwrap();
+    drop(output);
+    let is_there = || std::fs::exists(format!("/proc/{}", pid.trim())).unwrap();
+    let began = std::time::Instant::now();
+    while is_there() {
+        assert!(began.elapsed().as_secs() < 20, "it runs on");
+        std::thread::yield_now();
     }
 }
