@@ -1,8 +1,8 @@
 //! Programs that confine themselves by seccomp.
 //!
 //! From then on the kernel may kill the process for a system call that it would not make alone: the clock that a sample
-//! reads, memory for a table. What it will allow is the filter's to say. So recording ends before, for all threads, and the
-//! programs that it starts from then on are not recorded either.
+//! reads, memory for a table. What it will allow is the filter's to say. So the agent gives up before, in all threads, and the
+//! programs that it starts from then on have no agent. The collector samples them from outside.
 //!
 //! Seen are `prctl` and `syscall` of the C library ([`crate::system_call`]). A filter without a program is a question whether there are filters.
 #![allow(unsafe_code)] // the C library's functions, the target's environment

@@ -223,7 +223,7 @@ pub(crate) fn threads() -> Option<u64> {
     link_count(c"/proc/self/task").and_then(|links| links.checked_sub(2))
 }
 
-/// The process that traces this one (`ptrace`), as debuggers do; None where there is none, or `/proc` does not tell.
+/// Pid of the tracer (`ptrace`), such as a debugger; None without one, without `/proc`, or where it is in an outer PID namespace.
 pub(crate) fn tracer() -> Option<u32> {
     // The line is among the first ten.
     let mut room = [0; 512];
@@ -233,7 +233,7 @@ pub(crate) fn tracer() -> Option<u32> {
     tracer_in(&room[..length.ok()?])
 }
 
-/// What `/proc/<pid>/status` says of it.
+/// Parses `TracerPid` of `/proc/<pid>/status`; 0 means untraced.
 fn tracer_in(status: &[u8]) -> Option<u32> {
     let mut lines = status.split(|&byte| byte == b'\n');
     let number = lines.find_map(|line| line.strip_prefix(b"TracerPid:\t"))?;
@@ -506,4 +506,16 @@ pub(crate) fn exit(status: i32) -> ! {
 pub(crate) fn abort() -> ! {
     // SAFETY: it never comes back.
     unsafe { asm!("ud2", options(noreturn, nostack)) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tracer_is_told_by_its_line() {
+        assert_eq!(tracer_in(b"Name:\tTracerPid:\nPPid:\t7\nTracerPid:\t4711\nUid:\t0\n"), Some(4711));
+        assert_eq!(tracer_in(b"Name:\ta\nTracerPid:\t0\nUid:\t0\n"), None);
+        assert_eq!((tracer_in(b"Name:\ta\nTra"), tracer_in(b"")), (None, None));
+    }
 }

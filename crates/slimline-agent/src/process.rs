@@ -95,11 +95,12 @@ type AtQuickExit = unsafe extern "C" fn(Option<unsafe extern "C" fn(*mut u8)>, *
 /// The functions of glibc by which we learn of forks and of the process's end.
 fn registrations() -> Option<(AtFork, AtQuickExit)> {
     let (fork, quick_exit) = (weak!("__register_atfork"), weak!("__cxa_at_quick_exit"));
-    // SAFETY: the functions of these names, whose types glibc keeps.
-    let of_types = || unsafe {
-        (core::mem::transmute::<*const (), AtFork>(fork), core::mem::transmute::<*const (), AtQuickExit>(quick_exit))
-    };
-    (!fork.is_null() && !quick_exit.is_null()).then(of_types)
+    // SAFETY: null, or the functions of these names, whose types glibc keeps.
+    unsafe {
+        let fork = core::mem::transmute::<*const (), Option<AtFork>>(fork);
+        let quick_exit = core::mem::transmute::<*const (), Option<AtQuickExit>>(quick_exit);
+        fork.zip(quick_exit)
+    }
 }
 
 /// Makes a process file and starts the triggers. False where no file can be made.
@@ -121,7 +122,7 @@ fn record(fork: Option<Fork>) -> bool {
         return true;
     }
     if let Some(tracer) = kernel::tracer() {
-        // It is told of each signal before its process: gdb stops at ours.
+        // A tracer stops at every signal, the agent's included.
         recorder::fail(format_args!(
             "process {tracer} traces it, as debuggers do, and would see the signals of sampling"
         ));

@@ -50,7 +50,7 @@ unsafe extern "C" {
     static OWN_DYNAMIC: [Dynamic; 1];
 }
 
-/// Address of a symbol that not every C library has; null where this one has not. A library with a reference that nothing
+/// Address of a symbol that not every C library has; null if this one lacks it. A library with a reference that nothing
 /// satisfies would not be loaded, and the program not be started.
 macro_rules! weak {
     ($name:literal) => {{
@@ -93,17 +93,21 @@ fn debug_of_program() -> *const Debug {
     let of_kind = |kind| headers.iter().find(|header| header.p_type == kind);
     let (Some(itself), Some(dynamic)) = (of_kind(libc::PT_PHDR), of_kind(libc::PT_DYNAMIC)) else { return null() };
     let bias = (headers.as_ptr().addr() as u64).wrapping_sub(itself.p_vaddr);
-    let mut entry = core::ptr::with_exposed_provenance::<Dynamic>(bias.wrapping_add(dynamic.p_vaddr) as usize);
-    // SAFETY: a dynamic section ends with an entry of tag 0.
-    unsafe {
-        while (*entry).tag != 0 {
-            if (*entry).tag == DT_DEBUG {
-                return core::ptr::with_exposed_provenance((*entry).value as usize);
-            }
-            entry = entry.add(1);
-        }
-    }
-    null()
+    let section = core::ptr::with_exposed_provenance(bias.wrapping_add(dynamic.p_vaddr) as usize);
+    // SAFETY: the program's own section.
+    let noted = unsafe { entries(section) }.find(|entry| entry.tag == DT_DEBUG);
+    noted.map_or(null(), |entry| core::ptr::with_exposed_provenance(entry.value as usize))
+}
+
+/// The entries of a dynamic section, without the last one.
+///
+/// # Safety
+/// It must be null or a section that ends with an entry of tag 0, as it is used.
+unsafe fn entries<'a>(section: *const Dynamic) -> impl Iterator<Item = &'a Dynamic> {
+    // SAFETY: promised by the caller.
+    let at = |entry: *const Dynamic| unsafe { entry.as_ref() }.filter(|entry| entry.tag != 0);
+    // SAFETY: it was not the last.
+    core::iter::successors(at(section), move |entry| at(unsafe { core::ptr::from_ref(*entry).add(1) }))
 }
 
 /// The last object that is looked through; null before the first look-up.
@@ -245,9 +249,8 @@ impl Tables {
         const GNU_HASH: i64 = 0x6fff_fef5;
         const VERSIONS: i64 = 0x6fff_fff0;
         let (mut symbols, mut names, mut hash, mut gnu_hash, mut versions) = (0, 0, 0, 0, 0);
-        let mut entry = map.dynamic;
-        // SAFETY: a dynamic section ends with an entry of tag 0; it is mapped as long as the object is.
-        while let Some(&Dynamic { tag, value }) = unsafe { entry.as_ref() }.filter(|entry| entry.tag != 0) {
+        // SAFETY: it is mapped as long as the object is.
+        for &Dynamic { tag, value } in unsafe { entries(map.dynamic) } {
             match tag {
                 SYMBOLS => symbols = value,
                 NAMES => names = value,
@@ -256,8 +259,6 @@ impl Tables {
                 VERSIONS => versions = value,
                 _ => {}
             }
-            // SAFETY: it was not the last.
-            entry = unsafe { entry.add(1) };
         }
         // The linker adds the bias to the entries, except where it can't write to them: the kernel's own object.
         let place = |value: u64| match value {

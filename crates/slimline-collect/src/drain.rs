@@ -14,7 +14,7 @@ use crate::allocators::Allocators;
 use crate::clock::monotonic_ns;
 use crate::mapped_path::executable_of;
 use crate::pid_namespace::{Numbers, Origin};
-use crate::proc_text;
+use crate::proc_stat;
 use crate::process_summary::{NoFile, without_file};
 use crate::range_life::RangeLives;
 use crate::recorder::Recorder;
@@ -114,10 +114,14 @@ impl Drain {
             || self.ended.values().any(|summary| summary.pid == pid)
     }
 
-    /// Processes whose agents gave up, as where they confined themselves, and that have run no other program since.
-    pub(crate) fn given_up(&mut self) -> &HashSet<u32> {
-        self.given_up.retain(|&pid| is_alive(pid));
+    /// Processes whose agents gave up, as where they confined themselves, and made no file since.
+    pub(crate) fn given_up(&self) -> &HashSet<u32> {
         &self.given_up
+    }
+
+    /// Takes out a process that has ended.
+    pub(crate) fn forget_given_up(&mut self, pid: u32) {
+        self.given_up.remove(&pid);
     }
 
     /// Whether the agent of process `pid` records its thread `tid`; also where nothing is known of the process.
@@ -328,17 +332,14 @@ pub(crate) fn is_old(file: &DirEntry) -> bool {
 
 /// Whether `pid` runs (a zombie does not, unless threads of it outlive its first one).
 pub(crate) fn is_alive(pid: u32) -> bool {
-    proc_text::read(&format!("/proc/{pid}/stat")).is_ok_and(|stat| says_alive(&stat))
+    proc_stat::line_of(pid).is_some_and(|line| says_alive(&line))
 }
 
-/// What `/proc/<pid>/stat` says: see proc_pid_stat(5), fields 3 (state) and 20 (threads).
-fn says_alive(stat: &str) -> bool {
-    // The name before the state is in parentheses and may hold any byte.
-    let Some((_, rest)) = stat.rsplit_once(") ") else { return false };
-    let mut fields = rest.split_ascii_whitespace();
-    let (state, threads) = (fields.next(), fields.nth(16).and_then(|threads| threads.parse().ok()));
-    match state {
-        Some("Z") => threads.is_some_and(|threads: u32| threads > 1),
+fn says_alive(line: &str) -> bool {
+    const STATE: usize = 3;
+    const THREADS: usize = 20;
+    match proc_stat::text(line, STATE) {
+        Some("Z") => proc_stat::number(line, THREADS).is_some_and(|threads: u32| threads > 1),
         None | Some("X") => false,
         Some(_) => true,
     }

@@ -41,6 +41,7 @@ mod perf_refusal;
 mod perf_rings;
 mod pid_namespace;
 pub mod pmu;
+mod proc_stat;
 mod proc_text;
 mod process_summary;
 mod program;

@@ -6,7 +6,7 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use crate::proc_text;
+use crate::{proc_stat, proc_text};
 
 /// The agent of a run, by what its processes have of it.
 #[derive(Debug)]
@@ -94,15 +94,12 @@ fn names_in(mappings: &str) -> impl Iterator<Item = &str> {
 /// Where the environment of what `pid` runs lies, which each program has at another place; `None` as long as the kernel has
 /// not put it there, or does not tell.
 pub(crate) fn environment_address(pid: u32) -> Option<u64> {
-    address_in(&proc_text::read(&format!("/proc/{pid}/stat")).ok()?)
+    address_in(&proc_stat::line_of(pid)?)
 }
 
-/// See proc_pid_stat(5), field 50.
-fn address_in(stat: &str) -> Option<u64> {
-    // The name is in parentheses and may hold any byte; behind it comes field 3.
-    let (_, rest) = stat.rsplit_once(") ")?;
-    let address = rest.split_ascii_whitespace().nth(50 - 3)?.parse().ok();
-    address.filter(|&address| address != 0)
+fn address_in(line: &str) -> Option<u64> {
+    const ENVIRONMENT_START: usize = 50;
+    proc_stat::number(line, ENVIRONMENT_START).filter(|&address| address != 0)
 }
 
 #[cfg(test)]

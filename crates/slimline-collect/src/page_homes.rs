@@ -15,9 +15,9 @@ use slimline_trace::stream::recording::ChunkPages;
 
 use crate::clock::monotonic_ns;
 use crate::move_pages::nodes_of_pages;
-use crate::proc_text;
 use crate::topology::{TopologyNode, topology};
 use crate::tracing::Process;
+use crate::{proc_stat, proc_text};
 
 /// How long a page is taken to be where it was.
 const FIRST_PAUSE_MS: u32 = 500;
@@ -56,11 +56,10 @@ impl NumaKernel for ThisKernel {
     }
 }
 
-/// What `/proc/<pid>/task/<tid>/stat` says: see proc_pid_stat(5), field 39.
-fn cpu_in(stat: &str) -> Option<u32> {
-    // The name before the third field is in parentheses and may hold any byte.
-    let (_, rest) = stat.rsplit_once(") ")?;
-    rest.split_ascii_whitespace().nth(39 - 3)?.parse().ok()
+/// The CPU that a thread ran on last.
+fn cpu_in(line: &str) -> Option<u32> {
+    const CPU: usize = 39;
+    proc_stat::number(line, CPU)
 }
 
 /// Asks for homes of pages, and keeps what was told.

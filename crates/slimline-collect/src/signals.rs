@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use rustix::process::{Pid, Signal, kill_process};
 use signal_hook::consts::SIGXFSZ;
 
-use crate::proc_text;
+use crate::proc_stat;
 
 /// Signals that end a process by default and that programs send to each other. `SIGPIPE` is ignored anyway.
 const HELD: [Signal; 10] = [
@@ -73,7 +73,7 @@ impl HeldSignals {
     pub(crate) fn forward_to(&self, target: Pid) {
         for (signal, sender) in &self.senders {
             let sender = sender.swap(NOBODY, Ordering::Relaxed);
-            if sender != NOBODY && !is_descendant(sender, target.as_raw_pid()) {
+            if sender != NOBODY && !is_descendant(sender.cast_unsigned(), target.as_raw_pid().cast_unsigned()) {
                 // Fails where the target is gone, and then there is nobody to tell.
                 let _ = kill_process(target, *signal);
             }
@@ -102,27 +102,20 @@ fn note_sender(signal: Signal, sender: Arc<AtomicI32>) -> io::Result<()> {
 }
 
 /// Whether `pid` is `ancestor` or a child, grandchild … of it. Not where it has ended.
-fn is_descendant(mut pid: i32, ancestor: i32) -> bool {
+fn is_descendant(mut pid: u32, ancestor: u32) -> bool {
+    const PARENT: usize = 4;
     /// Longer than any line of processes; a number may be given out again while we look.
     const MOST_GENERATIONS: usize = 1000;
     for _ in 0..MOST_GENERATIONS {
         if pid == ancestor {
             return true;
         }
-        match parent_of(pid) {
+        match proc_stat::number_of(pid, PARENT) {
             Some(parent) if parent > 1 => pid = parent,
             _ => return false,
         }
     }
     false
-}
-
-/// See proc_pid_stat(5), field 4.
-fn parent_of(pid: i32) -> Option<i32> {
-    let stat = proc_text::read(&format!("/proc/{pid}/stat")).ok()?;
-    // The name may hold any byte.
-    let (_, rest) = stat.rsplit_once(") ")?;
-    rest.split_ascii_whitespace().nth(1)?.parse().ok()
 }
 
 /// Makes a write beyond the allowed file size (`ulimit -f`) an error like a full disk, not our death.
@@ -145,26 +138,25 @@ mod tests {
 
     #[test]
     fn descendants_are_followed_over_generations() {
-        let own = std::process::id() as i32;
+        let own = std::process::id();
         let mut shell = Command::new("sh");
         // Two commands, so that the shell stays.
         let mut child = shell.args(["-c", "sleep 1000; :"]).stdin(Stdio::null()).spawn().unwrap();
         let children = format!("/proc/{0}/task/{0}/children", child.id());
-        let grandchild = loop {
+        let grandchild: u32 = loop {
             let list = fs::read_to_string(&children).unwrap();
             if let Some(first) = list.split_ascii_whitespace().next() {
                 break first.parse().unwrap();
             }
             std::thread::yield_now();
         };
-        let parent = parent_of(grandchild);
+        let of_child = is_descendant(grandchild, child.id());
         let (is_own, is_others) = (is_descendant(grandchild, own), is_descendant(own, grandchild));
         // SAFETY: no memory is involved.
-        unsafe { libc::kill(grandchild, libc::SIGKILL) };
+        unsafe { libc::kill(grandchild.cast_signed(), libc::SIGKILL) };
         child.kill().unwrap();
         child.wait().unwrap();
-        assert_eq!(parent, Some(child.id() as i32));
-        assert!(is_own && !is_others);
-        assert!(is_descendant(own, own) && !is_descendant(1, own) && !is_descendant(i32::MAX, own));
+        assert!(of_child && is_own && !is_others);
+        assert!(is_descendant(own, own) && !is_descendant(1, own) && !is_descendant(u32::MAX, own));
     }
 }

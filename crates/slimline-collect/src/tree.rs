@@ -23,7 +23,7 @@ use crate::clock::monotonic_ns;
 use crate::drain::{Drain, is_alive};
 use crate::loaded_agent::{LoadedAgent, Presence, environment_address};
 use crate::perf_rings::{RingOptions, Rings};
-use crate::proc_text;
+use crate::proc_stat;
 use crate::running_program::{Program, Running, Verdict, Verdicts};
 use crate::source::Source;
 use crate::writer_thread::WriterThread;
@@ -73,8 +73,6 @@ pub(crate) struct Tree {
     with_agent: HashMap<u32, (Program, u64)>,
     /// Those that went on to another program, which is to be looked at.
     went_on: HashSet<u32>,
-    /// Those whose agents gave up.
-    given_up: HashSet<u32>,
     last_look_ns: u64,
 }
 
@@ -95,7 +93,6 @@ impl Tree {
             without_ring: HashMap::new(),
             with_agent: HashMap::new(),
             went_on: HashSet::new(),
-            given_up: HashSet::new(),
             last_look_ns: monotonic_ns(),
         }
     }
@@ -103,8 +100,8 @@ impl Tree {
     /// Looks at what the processes and their children run now, if it is time.
     fn look(&mut self, writer: &WriterThread) {
         let now_ns = monotonic_ns();
-        self.given_up.clone_from(self.drain.given_up());
-        let others = self.outside.keys().chain(self.told.keys()).chain(&self.went_on).chain(&self.given_up).copied();
+        let given_up = self.drain.given_up();
+        let others = self.outside.keys().chain(self.told.keys()).chain(&self.went_on).chain(given_up).copied();
         let known: HashSet<u32> = self.drain.running_pids().chain(others).collect();
         if now_ns.saturating_sub(self.last_look_ns) < LOOK_EVERY_NS.max(LOOK_EVERY_FOR_EACH_NS * known.len() as u64) {
             return;
@@ -161,6 +158,7 @@ impl Tree {
     fn look_at(&mut self, pid: u32, now_ns: u64, writer: &WriterThread) {
         let Some(running) = Running::of(pid) else {
             self.told.remove(&pid);
+            self.drain.forget_given_up(pid);
             return;
         };
         let program = running.program();
@@ -176,7 +174,7 @@ impl Tree {
             }
             return;
         }
-        let has_given_up = self.given_up.contains(&pid);
+        let has_given_up = self.drain.given_up().contains(&pid);
         if !has_given_up && self.with_agent.get(&pid).is_some_and(has_agent) {
             return;
         }
@@ -186,7 +184,7 @@ impl Tree {
         let name = text_of(running.name().as_os_str()).into_owned();
         let why = match self.verdicts.on(&running) {
             Verdict::MayHaveAgent => match self.agent.presence_in(pid) {
-                // Why is told by its file.
+                // The agent's file holds the reason.
                 Presence::Loaded { .. } if has_given_up => format!("the agent of {name} gave up"),
                 Presence::Loaded { .. }
                     if program != Program::Hidden && !self.drain.has_file_of(pid) && is_forked(pid) =>
@@ -283,22 +281,19 @@ fn with_cpu_time(summary: ProcessSummary) -> ProcessSummary {
 /// CPU time of a process in user mode and in the kernel, so far.
 fn cpu_times_ns(pid: u32) -> Option<(u64, u64)> {
     const NS_PER_S: u64 = 1_000_000_000;
-    let ns = |field| Some(stat_field(pid, field)?.saturating_mul(NS_PER_S / rustix::param::clock_ticks_per_second()));
-    Some((ns(14)?, ns(15)?))
+    const USER_TICKS: usize = 14;
+    const SYSTEM_TICKS: usize = 15;
+    let line = proc_stat::line_of(pid)?;
+    let ns_per_tick = NS_PER_S / rustix::param::clock_ticks_per_second();
+    let ns = |field| Some(proc_stat::number::<u64>(&line, field)?.saturating_mul(ns_per_tick));
+    Some((ns(USER_TICKS)?, ns(SYSTEM_TICKS)?))
 }
 
 /// Whether a process runs what the one that made it ran then.
 fn is_forked(pid: u32) -> bool {
+    const FLAGS: usize = 9;
     const PF_FORKNOEXEC: u64 = 0x40;
-    stat_field(pid, 9).is_some_and(|flags| flags & PF_FORKNOEXEC != 0)
-}
-
-/// A field of `/proc/<pid>/stat` behind the third, as proc_pid_stat(5) counts them.
-fn stat_field(pid: u32, field: usize) -> Option<u64> {
-    let stat = proc_text::read(&format!("/proc/{pid}/stat")).ok()?;
-    // The name may hold any byte.
-    let (_, rest) = stat.rsplit_once(") ")?;
-    rest.split_ascii_whitespace().nth(field.checked_sub(3)?)?.parse().ok()
+    proc_stat::number_of(pid, FLAGS).is_some_and(|flags: u64| flags & PF_FORKNOEXEC != 0)
 }
 
 /// The threads of a process.

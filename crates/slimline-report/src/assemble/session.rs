@@ -250,22 +250,21 @@ fn notes(info: &SessionInfo) -> Vec<String> {
 
 /// Which processes were not recorded, and why: a line for each program and reason.
 fn failures(info: &SessionInfo) -> Vec<String> {
-    let mut alike: Vec<(&ProcessSummary, &str, u64)> = Vec::new();
+    let mut alike: Vec<(&ProcessSummary, &str, bool, u64)> = Vec::new();
     for process in &info.processes {
         let Some(failure) = process.failure.as_deref() else { continue };
         // Those that are no longer told one by one.
         let count = process.losses.children_unrecorded.saturating_add(1);
-        let is_alike = |first: &ProcessSummary| {
-            first.executable == process.executable && info.went_on_outside(first) == info.went_on_outside(process)
-        };
-        match alike.iter_mut().find(|(first, why, _)| is_alike(first) && *why == failure) {
+        let is_outside = info.went_on_outside(process);
+        let key = (&process.executable, failure, is_outside);
+        match alike.iter_mut().find(|(first, why, outside, _)| (&first.executable, *why, *outside) == key) {
             Some((.., so_far)) => *so_far = so_far.saturating_add(count),
-            None => alike.push((process, failure, count)),
+            None => alike.push((process, failure, is_outside, count)),
         }
     }
-    let line = |(first, why, count): (&ProcessSummary, &str, u64)| {
+    let line = |(first, why, is_outside, count): (&ProcessSummary, &str, bool, u64)| {
         let (pid, program) = (first.pid, &first.executable);
-        let fate = if info.went_on_outside(first) { "sampled from outside" } else { "not recorded" };
+        let fate = if is_outside { "sampled from outside" } else { "not recorded" };
         match count {
             1 => format!("process {pid} ({program}) was {fate}: {why}"),
             _ => format!("process {pid} ({program}) and {} more were {fate}: {why}", count - 1),

@@ -120,7 +120,7 @@ int main(void) {
     assert!(stack.share > 0.9, "{:#?}", report.groups);
 }
 
-/// As `kill 0` sends it: slimline has it, too, and neither ends nor passes it on.
+/// `kill 0` sends the signal to slimline as well, which must not end or pass it on.
 #[test]
 fn what_the_program_sends_to_its_group_comes_once() {
     for name in ["USR1", "USR2", "ALRM", "TERM", "HUP", "INT"] {
@@ -135,7 +135,7 @@ fn what_the_program_sends_to_its_group_comes_once() {
     }
 }
 
-/// Such as servers take to read their configuration again.
+/// Servers take such signals to read their configuration again.
 #[test]
 fn what_is_sent_to_slimline_reaches_the_program() {
     for name in ["USR1", "USR2", "HUP", "ALRM"] {

@@ -219,7 +219,10 @@ fn a_program_whose_environment_was_wiped_is_sampled_from_outside() {
         }
         assert!(processes.iter().all(|process| process.failure.is_none()), "{processes:?}");
         let notes = report(&scratch).session.notes.join("\n");
-        assert!(notes.contains("were sampled from outside"), "{notes}");
+        assert!(
+            notes.contains("were sampled from outside") && notes.contains("started without it (env -i)"),
+            "{notes}"
+        );
     }
 }
 
@@ -383,7 +386,7 @@ fn a_proc_of_another_pid_namespace_is_refused() {
     assert!(!scratch.session().exists());
 }
 
-/// Runs a program as debuggers do, and prints how many signals it is told of beside the one for `exec`.
+/// Traces a program as debuggers do. Prints how many signals it stopped at after `exec`.
 const TRACER: &str = r#"
 #include <signal.h>
 #include <stdio.h>
