@@ -38,6 +38,7 @@
 
 mod cell;
 
+use crate::confine::Busy;
 use crate::kernel;
 use cell::{Cell, LARGE, WIDE};
 pub(crate) use cell::{MAX_STACK, Removed};
@@ -201,7 +202,10 @@ fn found<T>(place: &AtomicPtr<T>) -> Option<&'static T> {
 
 /// The same, mapped where it was not; zeroes must be a `T`. None where there is no memory for it.
 fn fill<T>(place: &AtomicPtr<T>) -> Option<&'static T> {
-    if place.load(Acquire).is_null() {
+    // A thread may be here that has seen no filter yet: it maps nothing once there is one.
+    if place.load(Acquire).is_null()
+        && let Some(_busy) = Busy::begin()
+    {
         let fresh = kernel::map(size_of::<T>()).map_or(without_provenance_mut(REFUSED), |start| start.as_ptr().cast());
         if place.compare_exchange(null_mut(), fresh, Release, Relaxed).is_err() && fresh.addr() != REFUSED {
             // SAFETY: another thread was first; nobody has seen ours.
