@@ -58,6 +58,7 @@ mod signals;
 mod source;
 mod stack_interner;
 mod stall_kernel;
+mod started;
 mod subject;
 #[cfg(test)]
 mod synthetic;

@@ -151,7 +151,7 @@ pub(crate) fn exit_as(end: End, has_stopped_early: bool) -> ! {
             // The core dump is the target's business.
             let none = rustix::process::Rlimit { current: Some(0), maximum: Some(0) };
             let _ = rustix::process::setrlimit(rustix::process::Resource::Core, none);
-            let _ = signal_hook::low_level::emulate_default_handler(signal);
+            signals::end_by(signal);
             // The signal does not end processes by default, or we ignore it: say it as shells do.
             std::process::exit(128 + signal)
         }
@@ -218,14 +218,14 @@ fn with_agent(options: &RecordOptions, subject: &Subject, program: &Path, runs: 
     let allocators = Allocators::new(&options.allocators);
     let is_written = run.write_allocators(&allocators.file()).and_then(|()| run.write_config(&config));
     is_written.map_err(RecordError::system("can't write the run directory"))?;
-    let held = HeldSignals::hold().map_err(RecordError::system("can't handle signals"))?;
+    let mut held = HeldSignals::for_command().map_err(RecordError::system("can't handle signals"))?;
     let writer = stage(options, &info)?;
     let mut command = command(options, program);
     command.env(RUN_DIRECTORY_VARIABLE, run.path()).env("LD_PRELOAD", run.preload(libraries));
     if options.with_regions {
         command.env(DIRECTORY_VARIABLE, run.path()).env_remove(FUNCTIONS_VARIABLE).env_remove(STEPS_VARIABLE);
     }
-    let child = match command.spawn() {
+    let child = match held.spawn(&mut command) {
         Ok(child) => child,
         Err(error) => {
             writer.finish().0.discard();
@@ -246,12 +246,12 @@ fn with_agent(options: &RecordOptions, subject: &Subject, program: &Path, runs: 
         follow(
             until,
             Tree::new(drain, LoadedAgent::new(run.library(Library::Agent)), ring_options),
-            &held,
+            &mut held,
             writer,
             &mut info,
         )
     } else {
-        follow(until, drain, &held, writer, &mut info)
+        follow(until, drain, &mut held, writer, &mut info)
     };
     let any_alive = followed.any_alive;
     if let (None, Some(first)) = (calibration.trigger, followed.processes.first()) {
@@ -292,9 +292,10 @@ fn with_rings(options: &RecordOptions, subject: &Subject) -> Result<Outcome, Rec
         None => Sampled::Clock { period_ns: info.collector.period_ns },
     };
     let ring_options = ring_options(options, &info, sampled);
-    let held = HeldSignals::hold().map_err(RecordError::system("can't handle signals"))?;
     let refused = |error| RecordError::refused_command(why, error);
     let is_attached = !options.attach.is_empty();
+    let held = if is_attached { HeldSignals::for_running() } else { HeldSignals::for_command() };
+    let mut held = held.map_err(RecordError::system("can't handle signals"))?;
     // Before anything is written or started: it may be refused. What samples a command is inherited from this thread.
     let mut rings = if is_attached {
         Rings::attach(&ring_options, &options.attach, options.follow_children)?
@@ -310,7 +311,7 @@ fn with_rings(options: &RecordOptions, subject: &Subject) -> Result<Outcome, Rec
         .map(|program| {
             let mut command = command(options, program);
             command.envs(run.iter().flat_map(regions::variables_for_samples)).env_remove(FUNCTIONS_VARIABLE);
-            (command.spawn(), program)
+            (held.spawn(&mut command), program)
         })
         .map(|(spawned, program)| spawned.map_err(|error| RecordError::Spawn { program: program.clone(), error }));
     let child = match spawned.transpose() {
@@ -332,7 +333,7 @@ fn with_rings(options: &RecordOptions, subject: &Subject) -> Result<Outcome, Rec
             Until::Gone { processes: options.attach.iter().filter_map(|&pid| watch_of(pid)).collect(), meanwhile }
         }
     };
-    let followed = follow(until, rings, &held, writer, &mut info);
+    let followed = follow(until, rings, &mut held, writer, &mut info);
     let (profiles, region_steps) = match run {
         Some(run) => {
             let written = regions_of(&run, &mut info);
@@ -393,7 +394,7 @@ struct Followed {
 fn follow(
     mut until: Until,
     mut source: impl Source,
-    held: &HeldSignals,
+    held: &mut HeldSignals,
     writer: WriterThread,
     info: &mut SessionInfo,
 ) -> Followed {

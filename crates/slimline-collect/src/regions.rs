@@ -89,19 +89,19 @@ pub fn profile_regions(
     let program = program::find(name)?;
     program::what_runs(&program)?;
     let run = RunDirectory::with(&[Library::Regions])?;
-    let held = HeldSignals::hold().map_err(RecordError::system("can't handle signals"))?;
+    let mut held = HeldSignals::for_command().map_err(RecordError::system("can't handle signals"))?;
     let mut started = Command::new(&program);
     started.args(arguments);
     std::os::unix::process::CommandExt::arg0(&mut started, name);
     started.envs(variables(&run)).env_remove(FUNCTIONS_VARIABLE);
     started.envs(functions.map(|functions| (FUNCTIONS_VARIABLE, functions.variable())));
-    let child = started.spawn().map_err(|error| RecordError::Spawn { program, error })?;
+    let child = held.spawn(&mut started).map_err(|error| RecordError::Spawn { program, error })?;
     let mut until = Until::Child(child);
     let mut wakes = until.wakes();
     let end = loop {
-        match until.end(&held).map_err(RecordError::system("the command was lost"))? {
+        match until.end(&mut held).map_err(RecordError::system("the command was lost"))? {
             Some(end) => break end,
-            None => wait(&mut wakes, PAUSE),
+            None => wait(&mut wakes, Some(held.wake()), PAUSE),
         }
     };
     let profiles = written_in(run.path()).map_err(RecordError::system("can't read the run directory"))?;

@@ -1,9 +1,7 @@
 //! How long a recording lasts, and waiting for its end while its source is read.
 
 use std::io;
-use std::os::fd::OwnedFd;
-use std::os::unix::process::ExitStatusExt;
-use std::process::{Child, ExitStatus};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -13,15 +11,16 @@ use slimline_trace::session::{End, SessionInfo};
 use crate::clock::monotonic_ns;
 use crate::signals::HeldSignals;
 use crate::source::Source;
+use crate::started::{Started, State};
 use crate::writer_thread::WriterThread;
 
 /// What a recording lasts until.
 #[derive(Debug)]
 pub(crate) enum Until {
     /// The command that was started ends.
-    Child(Child),
+    Child(Started),
     /// Processes that ran already have all ended, slimline is asked to end, or the command that ran meanwhile has ended.
-    Gone { processes: Vec<OwnedFd>, meanwhile: Option<Child> },
+    Gone { processes: Vec<OwnedFd>, meanwhile: Option<Started> },
 }
 
 /// How long a command that ran meanwhile has to end, once it is asked to: one that ignores that is left to itself.
@@ -31,14 +30,16 @@ const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
 impl Until {
     /// How it ended; `None` where it has not. Passes on what signals came.
-    pub(crate) fn end(&mut self, signals: &HeldSignals) -> io::Result<Option<End>> {
+    pub(crate) fn end(&mut self, signals: &mut HeldSignals) -> io::Result<Option<End>> {
         match self {
             Self::Child(child) => {
-                let status = child.try_wait()?;
-                if status.is_none() {
-                    signals.forward_to(Pid::from_child(child));
+                match child.state()? {
+                    State::Ended(end) => return Ok(Some(end)),
+                    State::Stopped { signal } => signals.stop_with(child, signal),
+                    State::Runs => {}
                 }
-                Ok(status.map(end_of))
+                signals.forward_to(child.pid());
+                Ok(None)
             }
             Self::Gone { processes, meanwhile } => {
                 processes.retain(|process| {
@@ -46,7 +47,7 @@ impl Until {
                     !poll(&mut ended, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).is_ok_and(|count| count > 0)
                 });
                 let is_over = match meanwhile {
-                    Some(child) => child.try_wait()?.is_some(),
+                    Some(child) => child.end()?.is_some(),
                     None => false,
                 };
                 let end = match (processes.is_empty(), is_over || signals.have_come()) {
@@ -66,13 +67,13 @@ impl Until {
     pub(crate) fn runs_on(&self) -> Option<u32> {
         match self {
             Self::Child(_) => None,
-            Self::Gone { meanwhile, .. } => meanwhile.as_ref().map(Child::id),
+            Self::Gone { meanwhile, .. } => meanwhile.as_ref().map(Started::id),
         }
     }
 
     /// What wakes us when it ends; where the kernel is too old for that, it is noticed one pause later.
     pub(crate) fn wakes(&self) -> Vec<OwnedFd> {
-        let of_child = |child: &Child| pidfd_open(Pid::from_child(child), PidfdFlags::empty()).ok();
+        let of_child = |child: &Started| pidfd_open(child.pid(), PidfdFlags::empty()).ok();
         match self {
             Self::Child(child) => of_child(child).into_iter().collect(),
             Self::Gone { processes, meanwhile } => {
@@ -84,17 +85,17 @@ impl Until {
 }
 
 /// Has a command end that was there to tell the time; whether it did, or there is none.
-fn ask_to_end(meanwhile: &mut Option<Child>) -> io::Result<bool> {
+fn ask_to_end(meanwhile: &mut Option<Started>) -> io::Result<bool> {
     let Some(child) = meanwhile else { return Ok(true) };
     let asked = Instant::now();
     // What is stopped takes a signal once it goes on.
     for signal in [Signal::TERM, Signal::CONT] {
-        let _ = kill_process(Pid::from_child(child), signal);
+        let _ = kill_process(child.pid(), signal);
     }
     let mut wakes: Vec<OwnedFd> = watch_of(child.id()).into_iter().collect();
-    while child.try_wait()?.is_none() {
+    while child.end()?.is_none() {
         let Some(left) = MOST_TO_END.checked_sub(asked.elapsed()) else { return Ok(false) };
-        wait(&mut wakes, left.min(LOOK_AGAIN));
+        wait(&mut wakes, None, left.min(LOOK_AGAIN));
     }
     Ok(true)
 }
@@ -102,7 +103,7 @@ fn ask_to_end(meanwhile: &mut Option<Child>) -> io::Result<bool> {
 /// Takes in what `source` has until the end. Returns how it came, and whether writing failed meanwhile.
 pub(crate) fn watch(
     until: &mut Until,
-    signals: &HeldSignals,
+    signals: &mut HeldSignals,
     source: &mut impl Source,
     writer: &WriterThread,
     info: &mut SessionInfo,
@@ -125,27 +126,20 @@ pub(crate) fn watch(
             writer.send_header(info.clone());
             source.write_parts(writer);
         }
-        wait(&mut wakes, source.pause());
+        wait(&mut wakes, Some(signals.wake()), source.pause());
     }
 }
 
 /// Waits until one of them is ready, a signal comes or `pause` is over. What was ready is not waited for again.
-pub(crate) fn wait(wakes: &mut Vec<OwnedFd>, pause: Duration) {
-    let mut ready: Vec<PollFd<'_>> = wakes.iter().map(|wake| PollFd::new(wake, PollFlags::IN)).collect();
+pub(crate) fn wait(wakes: &mut Vec<OwnedFd>, signals: Option<BorrowedFd<'_>>, pause: Duration) {
+    let all = wakes.iter().map(AsFd::as_fd).chain(signals);
+    let mut ready: Vec<PollFd<'_>> = all.map(|wake| PollFd::from_borrowed_fd(wake, PollFlags::IN)).collect();
     let pause = Timespec { tv_sec: pause.as_secs().cast_signed(), tv_nsec: pause.subsec_nanos().into() };
-    // Interrupted by a signal, or nothing to wait for: the caller looks again.
+    // Interrupted, or nothing to wait for: the caller looks again.
     let _ = poll(&mut ready, Some(&pause));
     let mut are_ready = ready.iter().map(|wake| !wake.revents().is_empty()).collect::<Vec<_>>().into_iter();
     drop(ready);
     wakes.retain(|_| !are_ready.next().unwrap_or(false));
-}
-
-fn end_of(status: ExitStatus) -> End {
-    match (status.code(), status.signal()) {
-        (Some(status), _) => End::Exited { status },
-        (None, Some(signal)) => End::Signaled { signal },
-        (None, None) => End::Exited { status: 0 },
-    }
 }
 
 /// Wakes us when the process ends; `None` where it is gone already.

@@ -341,7 +341,7 @@ pub fn trace(
         [] => RunDirectory::without_library()?,
         libraries => RunDirectory::with(libraries)?,
     };
-    let held = HeldSignals::hold().map_err(RecordError::system("can't handle signals"))?;
+    let mut held = HeldSignals::for_command().map_err(RecordError::system("can't handle signals"))?;
     let preloaded = plan.with_regions.then(|| regions::variables(&run));
     let started = collector.command(&run, (&program, name), preloaded.as_ref().map_or(&[], |all| all));
     let mut started = started.map_err(RecordError::system("can't write what the plugin reads"))?;
@@ -349,7 +349,7 @@ pub fn trace(
     if plan.is_paused {
         started.env(PAUSED_VARIABLE, "1");
     }
-    let child = started.spawn().map_err(|error| RecordError::Spawn { program: program.clone(), error })?;
+    let child = held.spawn(&mut started).map_err(|error| RecordError::Spawn { program: program.clone(), error })?;
     let mut rings = Rings::new(run.path(), (child.id(), &program), collector.file_of());
     let mut with_code;
     let sink: &mut dyn TraceSink = if collector.translates() {
@@ -360,7 +360,7 @@ pub fn trace(
     };
     let mut until = Until::Child(child);
     let mut clock = plan.windows.map(|windows| WindowClock::new(windows, monotonic_ns()));
-    let (end, mut taken) = follow(&mut until, &mut rings, &mut clock, &held, sink);
+    let (end, mut taken) = follow(&mut until, &mut rings, &mut clock, &mut held, sink);
     let end = end.map_err(RecordError::system("the command was lost"))?;
     if taken.is_ok() {
         taken = rings.finish(sink);
@@ -381,7 +381,7 @@ fn follow(
     until: &mut Until,
     rings: &mut Rings,
     clock: &mut Option<WindowClock>,
-    held: &HeldSignals,
+    held: &mut HeldSignals,
     sink: &mut dyn TraceSink,
 ) -> (io::Result<End>, io::Result<()>) {
     let mut wakes = until.wakes();
@@ -412,7 +412,7 @@ fn follow(
             pause = pause.min(clock.rest(now_ns));
         }
         if !any {
-            wait(&mut wakes, pause);
+            wait(&mut wakes, Some(held.wake()), pause);
         }
     }
 }

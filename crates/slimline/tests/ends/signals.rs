@@ -81,7 +81,8 @@ fn a_second_ctrl_c_does_not_lose_the_session_either() {
 fn what_is_to_end_slimline_ends_the_program_and_the_session_is_whole() {
     for (name, number) in [("-INT", 2), ("-QUIT", 3), ("-TERM", 15), ("-HUP", 1)] {
         let scratch = Scratch::new();
-        let (mut child, _output) = start_ready(&scratch, "ulimit -c 0; echo ready; exec sleep 60");
+        // Once it is no shell any more: bash ignores SIGQUIT.
+        let (mut child, _output) = start_ready(&scratch, "ulimit -c 0; (sleep 0.2; echo ready) & exec sleep 60");
         signal(name, &child.id().to_string());
         assert_eq!(child.wait().unwrap().signal(), Some(number), "{name}");
         let report = report(&scratch);
@@ -120,25 +121,111 @@ int main(void) {
     assert!(stack.share > 0.9, "{:#?}", report.groups);
 }
 
+/// A script that counts how often a signal comes within a second after `sent`, and ends with 40 and that number.
+fn counting(name: &str, sent: &str) -> String {
+    format!(
+        "came=0; trap 'came=$((came + 1))' {name}; echo ready; {sent}
+        end=$((SECONDS + 2)); until [ $SECONDS -ge $end ]; do :; done; exit $((40 + came))"
+    )
+}
+
 /// `kill 0` sends the signal to slimline as well, which must not end or pass it on.
 #[test]
 fn what_the_program_sends_to_its_group_comes_once() {
-    for name in ["USR1", "USR2", "ALRM", "TERM", "HUP", "INT"] {
+    // All that a program may handle, real-time signals included.
+    let names = "USR1 USR2 ALRM TERM HUP INT QUIT ILL TRAP ABRT BUS FPE SEGV SYS XCPU XFSZ STKFLT PWR IO PROF VTALRM \
+                 RTMIN+3 RTMAX";
+    let scratch = Scratch::new();
+    let script = format!(
+        "declare -A came; for name in {names}; do trap \"came[$name]+=x\" $name; done; echo ready
+        for name in {names}; do kill -$name 0; done
+        end=$((SECONDS + 2)); until [ $SECONDS -ge $end ]; do :; done
+        for name in {names}; do echo $name ${{came[$name]}}; done"
+    );
+    let (mut child, output) = start_ready(&scratch, &script);
+    let lines: Vec<String> = output.lines().map(Result::unwrap).collect();
+    let expected: Vec<String> = names.split_whitespace().map(|name| format!("{name} x")).collect();
+    assert_eq!(lines, expected);
+    assert!(child.wait().unwrap().success());
+    assert!(report(&scratch).session.complete);
+}
+
+/// Who sent it can't be asked any more when slimline looks.
+#[test]
+fn what_a_short_lived_process_sends_to_the_group_comes_once() {
+    let scratch = Scratch::new();
+    let sends = "for i in 1 2 3 4 5 6 7 8 9 10; do (kill -USR1 0 &); sleep 0.05; done";
+    let (mut child, _output) = start_ready(&scratch, &counting("USR1", sends));
+    assert_eq!(child.wait().unwrap().code(), Some(50));
+}
+
+/// As a shell does for `kill %1`.
+#[test]
+fn what_others_send_to_the_group_comes_once() {
+    for name in ["TERM", "HUP", "USR1"] {
         let scratch = Scratch::new();
-        let script = format!(
-            "came=0; trap 'came=$((came + 1))' {name}; echo ready; kill -{name} 0
-            end=$((SECONDS + 2)); until [ $SECONDS -ge $end ]; do :; done; exit $((40 + came))"
-        );
-        let (mut child, _output) = start_ready(&scratch, &script);
+        let (mut child, _output) = start_ready(&scratch, &counting(name, ""));
+        signal(&format!("-{name}"), &format!("-{}", child.id()));
         assert_eq!(child.wait().unwrap().code(), Some(41), "{name}");
-        assert!(report(&scratch).session.complete, "{name}");
     }
+}
+
+/// Who looks for slimline by its name means the program that it runs.
+#[test]
+fn what_is_sent_to_processes_named_slimline_reaches_the_program() {
+    let scratch = Scratch::new();
+    let name = format!("slimline-{}", std::process::id());
+    let script = format!(
+        "cp $SLIMLINE {name}; exec ./{name} record -- bash -c '{}'",
+        counting("USR1", "").replace('\'', "'\\''")
+    );
+    let mut shell = scratch.bash(&script);
+    let mut child = shell.process_group(0).stdout(Stdio::piped()).spawn().unwrap();
+    let mut output = BufReader::new(child.stdout.take().unwrap());
+    wait_for_line(&mut output, "ready");
+    // The kernel keeps 15 bytes of a name.
+    assert!(Command::new("pkill").args(["-USR1", &name[..name.len().min(15)]]).status().unwrap().success());
+    assert_eq!(child.wait().unwrap().code(), Some(41));
+}
+
+/// Such programs look for debuggers. Each signal stops them from then on, until who started them lets them go on.
+#[test]
+fn a_program_that_asks_to_be_traced_runs_to_its_end() {
+    const SOURCE: &str = r#"
+#include <signal.h>
+#include <stdio.h>
+#include <sys/ptrace.h>
+#include <time.h>
+static volatile int came;
+static void handle(int signal) { came += signal == SIGUSR1; }
+int main(void) {
+    signal(SIGUSR1, handle);
+    printf("%ld\n", ptrace(PTRACE_TRACEME, 0, 0, 0));
+    printf("%ld\n", ptrace(PTRACE_TRACEME, 0, 0, 0));
+    raise(SIGUSR1);
+    static volatile long all[1 << 20];
+    while (clock() < CLOCKS_PER_SEC / 2)
+        for (int i = 0; i < 1 << 20; i += 8) all[i]++;
+    raise(SIGUSR1);
+    printf("%d\n", came);
+    return 7;
+}
+"#;
+    let scratch = Scratch::new();
+    let program = scratch.compile("program", SOURCE, &["-O1", "-g"]);
+    let output = scratch
+        .slimline(["record".as_ref(), "-F".as_ref(), "1000".as_ref(), "--".as_ref(), program.as_os_str()])
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(7), "{output:?}");
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "0\n-1\n2\n");
+    assert!(report(&scratch).session.complete);
 }
 
 /// Servers take such signals to read their configuration again.
 #[test]
 fn what_is_sent_to_slimline_reaches_the_program() {
-    for name in ["USR1", "USR2", "HUP", "ALRM"] {
+    for name in ["USR1", "USR2", "HUP", "ALRM", "ABRT", "STKFLT", "PWR", "RTMIN+5"] {
         let scratch = Scratch::new();
         let script = format!("trap 'exit 6' {name}; echo ready; while :; do :; done");
         let (mut child, _output) = start_ready(&scratch, &script);
@@ -146,6 +233,75 @@ fn what_is_sent_to_slimline_reaches_the_program() {
         assert_eq!(child.wait().unwrap().code(), Some(6), "{name}");
         assert!(report(&scratch).session.complete, "{name}");
     }
+}
+
+/// Also by those that no signal handler is usual for.
+#[test]
+fn slimline_ends_by_the_signal_that_ended_the_program() {
+    for (name, number) in [("ABRT", 6), ("SYS", 31), ("STKFLT", 16), ("PWR", 30), ("RTMIN+1", 35), ("RTMAX", 64)] {
+        let scratch = Scratch::new();
+        let script = format!("ulimit -c 0; kill -{name} $$; exit 9");
+        let output = scratch.slimline(["record", "--", "bash", "-c", &script]).output().unwrap();
+        assert_eq!(output.status.signal(), Some(number), "{name}: {output:?}");
+    }
+}
+
+/// Also those that slimline itself can't do without, or that Rust's runtime changes.
+#[test]
+fn the_program_ignores_and_blocks_what_slimline_was_started_with() {
+    const START: &str = "
+import os, signal, sys
+for number in signal.SIGCHLD, signal.SIGPIPE, signal.SIGXFSZ, signal.SIGUSR1, signal.SIGTSTP, signal.SIGRTMIN:
+    signal.signal(number, signal.SIG_IGN)
+signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR2, signal.SIGCHLD, signal.SIGALRM])
+os.execv(sys.argv[1], sys.argv[1:])";
+    let scratch = Scratch::new();
+    // Without the two that are the C library's own.
+    const SHOW: &str = "printf '%s %x\n', $1, hex($2) & ~0x180000000 if /^(SigIgn|SigBlk):\t(.*)/; END { exit 3 }";
+    let shown = ["perl", "-ne", SHOW, "/proc/self/status"];
+    let run = |before: &[&str]| {
+        let mut command = Command::new("python3");
+        command.args(["-c", START]).args(before).args(shown).current_dir(scratch.path("."));
+        command.output().unwrap()
+    };
+    let slimline = env!("CARGO_BIN_EXE_slimline");
+    let (alone, recorded) = (run(&["/usr/bin/env"]), run(&[slimline, "record", "--"]));
+    assert_eq!(String::from_utf8_lossy(&recorded.stdout), String::from_utf8_lossy(&alone.stdout));
+    assert_eq!((alone.status.code(), recorded.status.code()), (Some(3), Some(3)), "{recorded:?}");
+}
+
+/// As `less` and `top` do for Ctrl-Z. A shell with jobs then takes the terminal back, and `fg` goes on.
+#[test]
+fn slimline_stops_with_the_program_and_goes_on_with_it() {
+    const SHELL: &str = "
+import os, signal, sys
+child = os.fork()
+if child == 0:
+    os.setpgid(0, 0)
+    os.execv(sys.argv[1], sys.argv[1:])
+for _ in range(3):
+    _, status = os.waitpid(child, os.WUNTRACED)
+    print(os.WIFSTOPPED(status) and os.WSTOPSIG(status), flush=True)
+    os.kill(child, signal.SIGCONT)
+print(os.waitstatus_to_exitcode(os.waitpid(child, os.WUNTRACED)[1]))";
+    let scratch = Scratch::new();
+    let program = ["bash", "-c", "for name in STOP TSTP STOP; do kill -$name $$; done; exit 5"];
+    let run = |before: &[&str]| {
+        let mut command = Command::new("python3");
+        command.args(["-c", SHELL]).args(before).args(program).current_dir(scratch.path("."));
+        String::from_utf8(command.output().unwrap().stdout).unwrap()
+    };
+    let (alone, recorded) = (run(&["/usr/bin/env"]), run(&[env!("CARGO_BIN_EXE_slimline"), "record", "--"]));
+    assert_eq!((alone.as_str(), recorded.as_str()), ("19\n20\n19\n5\n", "19\n20\n19\n5\n"));
+}
+
+#[test]
+fn slimline_goes_on_when_something_else_continues_the_program() {
+    let scratch = Scratch::new();
+    let script = "for i in 1 2 3; do (sleep 0.2; kill -CONT $$) & kill -STOP $$; done; exit 5";
+    let output = scratch.slimline(["record", "--", "bash", "-c", script]).output().unwrap();
+    assert_eq!(output.status.code(), Some(5), "{output:?}");
+    assert!(report(&scratch).session.complete);
 }
 
 /// `alarm` outlives `exec`: the kernel sends the signal to slimline alone.
