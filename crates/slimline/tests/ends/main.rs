@@ -13,5 +13,6 @@ mod recording;
 mod scratch;
 mod signals;
 mod terminal;
+mod tracers;
 mod tree;
 mod viewers;
