@@ -69,13 +69,22 @@ macro_rules! weak {
 }
 pub(crate) use weak;
 
-/// The first object of the linker's list. Glibc has a symbol for that; for others, the linker notes it in the dynamic
-/// section of the program, which a program may lack.
+/// The first object of the linker's list; null as long as the linker has not shown it.
+///
+/// Glibc has a symbol for that, and so has musl. Any linker notes it in the program's dynamic section; but the kernel knows the
+/// loader's headers for the program's where somebody has started the program through its loader.
 fn first_object() -> *const LinkMap {
-    let debug = weak!("_r_debug").cast::<Debug>();
-    let debug = if debug.is_null() { debug_of_program() } else { debug };
-    // SAFETY: the linker's own, which lives as long as the process.
+    let (of_glibc, of_musl) = (weak!("_r_debug").cast::<Debug>(), weak!("_dl_debug_addr").cast::<*const Debug>());
+    // SAFETY: null, or the pointer of that name, which is set before the linker binds our symbols.
+    let of_musl = unsafe { of_musl.as_ref() };
+    let debug = if of_glibc.is_null() { of_musl.copied().unwrap_or_else(debug_of_program) } else { of_glibc };
+    // SAFETY: null, or the linker's own, which lives as long as the process.
     unsafe { debug.as_ref() }.map_or(null(), |debug| debug.objects)
+}
+
+/// Whether there are objects to look through. Until the linker shows them, nothing is found that is there.
+pub(crate) fn has_objects() -> bool {
+    !first_object().is_null()
 }
 
 /// See elf(5), `DT_DEBUG`. Null where the program has none.
@@ -404,6 +413,12 @@ mod tests {
             assert_eq!(address(first(name)), by_linker(libc::RTLD_DEFAULT, name), "{name:?}");
             assert_eq!(address(next(name)), by_linker(libc::RTLD_NEXT, name), "{name:?}");
         }
+    }
+
+    #[test]
+    fn the_program_notes_the_list_that_the_library_names() {
+        assert_eq!(debug_of_program(), weak!("_r_debug").cast());
+        assert!(has_objects());
     }
 
     #[test]
