@@ -2,6 +2,7 @@
 //! of a session that looks whole.
 
 mod browsing;
+mod debugged_heaps;
 mod exporting;
 mod forks;
 mod importing;
