@@ -1,10 +1,16 @@
-//! Programs that confine themselves by seccomp.
+//! Programs that confine themselves: by seccomp, or by asking to be traced.
 //!
-//! From then on the kernel may kill the process for a system call that it would not make alone: the clock that a sample
-//! reads, memory for a table. What it will allow is the filter's to say. So the agent gives up before, in all threads, and the
-//! programs that it starts from then on have no agent. The collector samples them from outside.
+//! Behind a seccomp filter the kernel may kill the process for a system call that it would not make alone: the clock that a
+//! sample reads, memory for a table. What it will allow is the filter's to say. Under a tracer (`PTRACE_TRACEME`) each signal
+//! stops the process and is reported, the agent's too. So the agent gives up before either call, in all threads. The collector
+//! samples the process from outside.
 //!
-//! Seen are `prctl` and `syscall` of the C library ([`crate::system_call`]). A filter without a program is a question whether there are filters.
+//! A filter is inherited, so the programs that the process starts from then on have no agent. A tracer is not: the agent of the
+//! next program asks at its start whether there is one, as below a debugger. So the environment stays as it is, and what the
+//! process starts untraced is recorded.
+//!
+//! Seen are `prctl`, `ptrace` and `syscall` of the C library ([`crate::system_call`]). A filter without a program is a question
+//! whether there are filters.
 #![allow(unsafe_code)] // the C library's functions, the target's environment
 
 use core::ffi::{CStr, c_char};
@@ -60,43 +66,74 @@ pub(crate) fn is_confined() -> bool {
     CONFINED.load(SeqCst)
 }
 
-const PR_SET_SECCOMP: i64 = 22;
-/// `SECCOMP_MODE_STRICT` and `SECCOMP_MODE_FILTER` of `prctl`.
-const MODES: [usize; 2] = [1, 2];
-/// `SECCOMP_SET_MODE_STRICT` and `SECCOMP_SET_MODE_FILTER` of `seccomp`.
-const OPERATIONS: [usize; 2] = [0, 1];
-
-/// Whether `prctl` with these arguments confines the caller.
-fn is_confining_prctl(option: i64, mode: usize, filter: usize) -> bool {
-    option == PR_SET_SECCOMP && (mode == MODES[0] || mode == MODES[1] && filter != 0)
+/// By what a process is confined.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Confinement {
+    /// Seccomp.
+    Filter,
+    /// The parent, from `PTRACE_TRACEME` on.
+    Tracer,
 }
 
-/// Whether a system call does.
-pub(crate) fn is_confining(number: i64, [first, second, third]: [usize; 3]) -> bool {
-    match number {
-        libc::SYS_prctl => is_confining_prctl(first as i64, second, third),
-        libc::SYS_seccomp => first == OPERATIONS[0] || first == OPERATIONS[1] && third != 0,
-        _ => false,
+impl Confinement {
+    /// What a system call confines the caller by; None where it does not.
+    fn by(number: i64, [first, second, third]: [usize; 3]) -> Option<Self> {
+        const PR_SET_SECCOMP: usize = 22;
+        /// `SECCOMP_MODE_STRICT` and `SECCOMP_MODE_FILTER` of `prctl`.
+        const MODES: [usize; 2] = [1, 2];
+        /// `SECCOMP_SET_MODE_STRICT` and `SECCOMP_SET_MODE_FILTER` of `seccomp`.
+        const OPERATIONS: [usize; 2] = [0, 1];
+        let [strict, filter] = match number {
+            libc::SYS_prctl if first == PR_SET_SECCOMP => MODES.map(|mode| second == mode),
+            libc::SYS_seccomp => OPERATIONS.map(|operation| first == operation),
+            libc::SYS_ptrace if first == libc::PTRACE_TRACEME as usize => return Some(Self::Tracer),
+            _ => return None,
+        };
+        (strict || filter && third != 0).then_some(Self::Filter)
+    }
+
+    /// Why recording ends.
+    fn reason(self) -> &'static str {
+        match self {
+            Self::Filter => "it confined itself (seccomp)",
+            Self::Tracer => "it asked to be traced (ptrace), and its tracer would see the signals of sampling",
+        }
     }
 }
 
-/// Ends recording for good, without a trace that a filter would see.
+/// Ends recording if a system call confines the process, which the caller is about to make.
+pub(crate) fn before_system_call(number: i64, arguments: [usize; 3]) {
+    if let Some(confinement) = Confinement::by(number, arguments) {
+        before(confinement);
+    }
+}
+
 #[cold]
-pub(crate) fn end() {
-    if !recorder::is_open() || !process::is_ours() {
+fn before(confinement: Confinement) {
+    if !process::is_ours() {
         return;
     }
+    if recorder::is_open() {
+        end(confinement.reason());
+    }
+    // Also where recording ended before: a tracer may come before the filter.
+    if confinement == Confinement::Filter {
+        // SAFETY: as `setenv` may be called here: by a program that does so while other threads look, at its own risk.
+        unsafe { take_out_of_environment(libc_environment()) };
+    }
+}
+
+/// Ends recording for good, without a trace that a filter or a tracer would see.
+fn end(reason: &str) {
     hooks::flush();
     hooks::stop();
     thread::end();
-    recorder::fail(format_args!("it confined itself (seccomp); what it did until then is here"));
+    recorder::fail(format_args!("{reason}; what it did until then is here"));
     // Other threads may be confined, too.
     CONFINED.store(true, SeqCst);
     wait_for_others();
     trigger::stop_everywhere();
     signals::release();
-    // SAFETY: as `setenv` may be called here: by a program that does so while other threads look, at its own risk.
-    unsafe { take_out_of_environment(libc_environment()) };
 }
 
 fn libc_environment() -> *mut *mut c_char {
@@ -156,20 +193,27 @@ unsafe fn stays(entry: *mut c_char) -> bool {
 
 #[cfg(feature = "preload")]
 mod interpose {
-    use core::ffi::c_int;
+    use core::ffi::{c_int, c_long, c_uint};
 
-    use super::{end, is_confining_prctl};
+    use super::before_system_call;
     use crate::onward::{fail, onward};
 
     /// Declared with `...`: arguments are in the same registers either way, and unused ones do no harm.
     #[unsafe(no_mangle)]
     unsafe extern "C" fn prctl(option: c_int, a: usize, b: usize, c: usize, d: usize) -> c_int {
         let prctl = onward!(c"prctl", fn(c_int, usize, usize, usize, usize) -> c_int, or fail(libc::ENOSYS));
-        if is_confining_prctl(option.into(), a, b) {
-            end();
-        }
+        before_system_call(libc::SYS_prctl, [option as usize, a, b]);
         // SAFETY: the caller's own call.
         unsafe { prctl(option, a, b, c, d) }
+    }
+
+    /// Declared with `...`: as above.
+    #[unsafe(no_mangle)]
+    unsafe extern "C" fn ptrace(request: c_uint, a: usize, b: usize, c: usize) -> c_long {
+        let ptrace = onward!(c"ptrace", fn(c_uint, usize, usize, usize) -> c_long, or fail(libc::ENOSYS).into());
+        before_system_call(libc::SYS_ptrace, [request as usize, a, b]);
+        // SAFETY: the caller's own call.
+        unsafe { ptrace(request, a, b, c) }
     }
 }
 
@@ -183,12 +227,17 @@ mod tests {
 
     #[test]
     fn questions_are_not_confinement() {
-        assert!(is_confining_prctl(22, 1, 0) && is_confining_prctl(22, 2, 0x1000));
-        assert!(!is_confining_prctl(22, 2, 0), "are there filters?");
-        assert!(!is_confining_prctl(15, 1, 0), "PR_SET_NAME");
-        assert!(is_confining(317, [0, 0, 0]) && is_confining(317, [1, 0, 0x1000]) && is_confining(157, [22, 1, 0]));
-        assert!(!is_confining(317, [1, 1, 0]) && !is_confining(317, [2, 0, 0x1000]), "SECCOMP_GET_ACTION_AVAIL");
-        assert!(!is_confining(1, [22, 1, 1]), "write");
+        let filters = [(157, [22, 1, 0]), (157, [22, 2, 0x1000]), (317, [0, 0, 0]), (317, [1, 0, 0x1000])];
+        for (number, arguments) in filters {
+            assert_eq!(Confinement::by(number, arguments), Some(Confinement::Filter), "{number} {arguments:?}");
+        }
+        assert_eq!(Confinement::by(101, [0, 0, 0]), Some(Confinement::Tracer), "PTRACE_TRACEME");
+        assert_eq!(Confinement::by(157, [22, 2, 0]), None, "are there filters?");
+        assert_eq!(Confinement::by(157, [15, 1, 0]), None, "PR_SET_NAME");
+        assert_eq!(Confinement::by(317, [1, 1, 0]), None, "are there filters?");
+        assert_eq!(Confinement::by(317, [2, 0, 0x1000]), None, "SECCOMP_GET_ACTION_AVAIL");
+        assert_eq!(Confinement::by(101, [16, 7, 0]), None, "PTRACE_ATTACH");
+        assert_eq!(Confinement::by(1, [22, 1, 1]), None, "write");
     }
 
     fn left(entries: &[&str]) -> Vec<CString> {

@@ -25,17 +25,33 @@ impl<F: Copy> Next<F> {
     /// The function itself, or the one that finds it.
     #[inline(always)]
     pub(crate) fn get(&self) -> F {
-        const { assert!(size_of::<F>() == size_of::<*mut c_void>()) };
-        let function = self.0.load(Relaxed);
         // SAFETY: the slot holds a function of this type: ours from the start, the C library's of the same name later.
-        unsafe { core::mem::transmute_copy(&function) }
+        unsafe { Self::typed(self.0.load(Relaxed)) }
     }
 
-    /// Finds the function; `stand_in` where nobody below has it.
+    /// Finds the function; `stand_in` where nobody below has it. As long as the linker shows no objects that is no answer to
+    /// keep: the slot's next call looks again.
+    ///
+    /// # Safety
+    /// Functions of that name, and `stand_in`, must be of this type.
     #[cold]
-    fn find(&self, name: &CStr, stand_in: *mut c_void) {
-        let found = resolve::next(name).map(|found| found.address.cast_mut().cast());
-        self.0.store(found.unwrap_or(stand_in), Relaxed);
+    unsafe fn find(&self, name: &CStr, stand_in: *mut c_void) -> F {
+        let is_final = resolve::has_objects();
+        let found = resolve::next(name).map_or(stand_in, |found| found.address.cast_mut().cast());
+        if is_final {
+            self.0.store(found, Relaxed);
+        }
+        // SAFETY: promised by the caller.
+        unsafe { Self::typed(found) }
+    }
+
+    /// # Safety
+    /// It must be the address of a function of this type.
+    #[inline(always)]
+    unsafe fn typed(function: *mut c_void) -> F {
+        const { assert!(size_of::<F>() == size_of::<*mut c_void>()) };
+        // SAFETY: of this size, and promised by the caller.
+        unsafe { core::mem::transmute_copy(&function) }
     }
 }
 
@@ -45,9 +61,8 @@ macro_rules! next {
         $(
             pub(crate) static $slot: Next<unsafe extern "C" fn($($type),*) -> $result> = {
                 unsafe extern "C" fn first($($argument: $type),*) -> $result {
-                    find::$name();
                     // SAFETY: the same call, passed on.
-                    unsafe { ($slot.get())($($argument),*) }
+                    unsafe { find::$name()($($argument),*) }
                 }
                 Next::new(first as *const () as *mut c_void)
             };
@@ -57,12 +72,13 @@ macro_rules! next {
         mod find {
             use super::*;
             $(
-                pub(super) fn $name() {
+                pub(super) fn $name() -> unsafe extern "C" fn($($type),*) -> $result {
                     const NAME: &CStr = match CStr::from_bytes_with_nul(concat!(stringify!($name), "\0").as_bytes()) {
                         Ok(name) => name,
                         Err(_) => panic!("a name with NUL"),
                     };
-                    $slot.find(NAME, $without as *const () as *mut c_void);
+                    // SAFETY: the C library declares it so, as the stand-in is.
+                    unsafe { $slot.find(NAME, $without as *const () as *mut c_void) }
                 }
             )*
         }

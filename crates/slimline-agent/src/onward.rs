@@ -12,7 +12,7 @@ pub(crate) struct Onward {
     address: AtomicUsize,
 }
 
-/// In place of an address: looked for, and nothing of that name follows us.
+/// In place of an address: nothing of that name follows us.
 const MISSING: usize = usize::MAX;
 
 impl Onward {
@@ -33,8 +33,11 @@ impl Onward {
 
     #[cold]
     fn find(&self) -> usize {
+        let is_final = resolve::has_objects();
         let known = resolve::next(self.name).map_or(MISSING, |found| found.address.expose_provenance());
-        self.address.store(known, Relaxed);
+        if is_final {
+            self.address.store(known, Relaxed);
+        }
         known
     }
 }

@@ -92,8 +92,12 @@ type AtFork = unsafe extern "C" fn(
 /// `__cxa_at_quick_exit`.
 type AtQuickExit = unsafe extern "C" fn(Option<unsafe extern "C" fn(*mut u8)>, *mut u8) -> i32;
 
-/// The functions of glibc by which we learn of forks and of the process's end.
+/// The functions of glibc by which we learn of forks and of the process's end. None under another C library, which may have
+/// functions of these names all the same, for programs that were built for glibc.
 fn registrations() -> Option<(AtFork, AtQuickExit)> {
+    if weak!("gnu_get_libc_version").is_null() {
+        return None;
+    }
     let (fork, quick_exit) = (weak!("__register_atfork"), weak!("__cxa_at_quick_exit"));
     // SAFETY: null, or the functions of these names, whose types glibc keeps.
     unsafe {

@@ -6,8 +6,8 @@
 //! that the dynamic linker itself reads whenever it binds a symbol.
 //!
 //! Looked through are the objects that were loaded when the first look-up was made, in the order in which the linker
-//! looks through them. Objects that are loaded later may be unloaded at any time; of these only a named one is looked for
-//! ([`in_object`]), whose code is in use.
+//! looks through them. Versions count as they do there ([`find`]). Objects that are loaded later may be unloaded at any
+//! time; of these only a named one is looked for ([`in_object`]), whose code is in use.
 #![allow(unsafe_code)] // reads the dynamic linker's tables
 
 use core::ffi::{CStr, c_char};
@@ -69,13 +69,22 @@ macro_rules! weak {
 }
 pub(crate) use weak;
 
-/// The first object of the linker's list. Glibc has a symbol for that; for others, the linker notes it in the dynamic
-/// section of the program, which a program may lack.
+/// The first object of the linker's list; null as long as the linker has not shown it.
+///
+/// Glibc has a symbol for that, and so has musl. Any linker notes it in the program's dynamic section; but the kernel knows the
+/// loader's headers for the program's where somebody has started the program through its loader.
 fn first_object() -> *const LinkMap {
-    let debug = weak!("_r_debug").cast::<Debug>();
-    let debug = if debug.is_null() { debug_of_program() } else { debug };
-    // SAFETY: the linker's own, which lives as long as the process.
+    let (of_glibc, of_musl) = (weak!("_r_debug").cast::<Debug>(), weak!("_dl_debug_addr").cast::<*const Debug>());
+    // SAFETY: null, or the pointer of that name, which is set before the linker binds our symbols.
+    let of_musl = unsafe { of_musl.as_ref() };
+    let debug = if of_glibc.is_null() { of_musl.copied().unwrap_or_else(debug_of_program) } else { of_glibc };
+    // SAFETY: null, or the linker's own, which lives as long as the process.
     unsafe { debug.as_ref() }.map_or(null(), |debug| debug.objects)
+}
+
+/// Whether there are objects to look through. Until the linker shows them, nothing is found that is there.
+pub(crate) fn has_objects() -> bool {
+    !first_object().is_null()
 }
 
 /// See elf(5), `DT_DEBUG`. Null where the program has none.
@@ -114,7 +123,7 @@ unsafe fn entries<'a>(section: *const Dynamic) -> impl Iterator<Item = &'a Dynam
 static LAST: AtomicPtr<LinkMap> = AtomicPtr::new(core::ptr::null_mut());
 
 /// The objects that were loaded when the process started, in the linker's order.
-fn objects() -> impl Iterator<Item = &'static LinkMap> {
+fn objects() -> impl Iterator<Item = &'static LinkMap> + Clone {
     // SAFETY: the linker's own, filled in before any code runs but its own. Objects up to the last are never unloaded.
     let each = |at: *const LinkMap| core::iter::successors(unsafe { at.as_ref() }, |map| unsafe { map.next.as_ref() });
     let first = first_object();
@@ -174,9 +183,17 @@ pub(crate) fn first(name: &CStr) -> Option<Found> {
     find(objects(), name)
 }
 
-fn find(mut objects: impl Iterator<Item = &'static LinkMap>, name: &CStr) -> Option<Found> {
-    objects.find_map(|map| {
-        let address = Tables::of(map)?.function(name.to_bytes())?;
+/// The function that a reference to `name` is bound to, where it is looked for in these objects.
+///
+/// A reference asks for a version: the one that was the default when its object was linked. The linker binds it to the first
+/// object that has that version, even hidden ones (those that no new program is to be linked with: `libc_malloc_debug.so.0`
+/// has but these), or that has no versions (most allocators). Taken for the version asked for is the first default that there is.
+fn find(objects: impl Iterator<Item = &'static LinkMap> + Clone, name: &CStr) -> Option<Found> {
+    let name = name.to_bytes();
+    let mut tables = objects.filter_map(|map| Some((map, Tables::of(map)?)));
+    let version = tables.clone().find_map(|(_, tables)| tables.version(tables.symbol(name, None)?));
+    tables.find_map(|(map, tables)| {
+        let address = tables.function(name, version)?;
         Some(Found { address, object: Object(map) })
     })
 }
@@ -194,7 +211,7 @@ pub(crate) fn in_object(file_name: &[u8], name: &CStr) -> *const () {
         if ends_with_file_name(target, path, file_name) {
             let dynamic = core::ptr::with_exposed_provenance(dynamic as usize);
             let map = LinkMap { bias, name: null(), dynamic, next: null(), previous: null() };
-            return Tables::of(&map).and_then(|tables| tables.function(name.to_bytes())).unwrap_or(null());
+            return Tables::of(&map).and_then(|tables| tables.function(name.to_bytes(), None)).unwrap_or(null());
         }
         at = core::ptr::with_exposed_provenance(next as usize);
     }
@@ -236,8 +253,25 @@ struct Tables {
     /// `DT_GNU_HASH`, else `DT_HASH`.
     gnu_hash: *const u32,
     hash: *const u32,
-    /// `DT_VERSYM`; null without versions.
+    /// `DT_VERSYM`: each symbol's version; null without versions.
     versions: *const u16,
+    /// `DT_VERDEF`: the versions that the object has.
+    defined: *const VersionDefinition,
+}
+
+/// `Elf64_Verdef`.
+#[repr(C)]
+struct VersionDefinition {
+    revision: u16,
+    flags: u16,
+    /// As in `DT_VERSYM`.
+    index: u16,
+    names: u16,
+    hash: u32,
+    /// How far from here the offset of the version's name stands.
+    to_name: u32,
+    /// How far from here the next one is; 0 for the last.
+    to_next: u32,
 }
 
 impl Tables {
@@ -248,7 +282,8 @@ impl Tables {
         const HASH: i64 = 4;
         const GNU_HASH: i64 = 0x6fff_fef5;
         const VERSIONS: i64 = 0x6fff_fff0;
-        let (mut symbols, mut names, mut hash, mut gnu_hash, mut versions) = (0, 0, 0, 0, 0);
+        const DEFINED: i64 = 0x6fff_fffc;
+        let (mut symbols, mut names, mut hash, mut gnu_hash, mut versions, mut defined) = (0, 0, 0, 0, 0, 0);
         // SAFETY: it is mapped as long as the object is.
         for &Dynamic { tag, value } in unsafe { entries(map.dynamic) } {
             match tag {
@@ -257,6 +292,7 @@ impl Tables {
                 HASH => hash = value,
                 GNU_HASH => gnu_hash = value,
                 VERSIONS => versions = value,
+                DEFINED => defined = value,
                 _ => {}
             }
         }
@@ -273,12 +309,13 @@ impl Tables {
             gnu_hash: core::ptr::with_exposed_provenance(place(gnu_hash)),
             hash: core::ptr::with_exposed_provenance(place(hash)),
             versions: core::ptr::with_exposed_provenance(place(versions)),
+            defined: core::ptr::with_exposed_provenance(place(defined)),
         })
     }
 
-    /// Address of the function with that name, as the object defines it for others.
-    fn function(&self, name: &[u8]) -> Option<*const ()> {
-        let number = if self.gnu_hash.is_null() { self.by_hash(name) } else { self.by_gnu_hash(name) }?;
+    /// Address of the function with that name, as the object defines it for references to that version.
+    fn function(&self, name: &[u8], version: Option<&[u8]>) -> Option<*const ()> {
+        let number = self.symbol(name, version)?;
         // SAFETY: a number that the index has.
         let symbol = unsafe { self.symbols.add(number as usize).read() };
         let address = core::ptr::with_exposed_provenance::<()>(self.bias.wrapping_add(symbol.st_value) as usize);
@@ -291,24 +328,55 @@ impl Tables {
         Some(unsafe { choose() })
     }
 
-    /// Whether that symbol is a definition of `name` that others may use, of the default version.
-    fn is(&self, number: u32, name: &[u8]) -> bool {
-        const HIDDEN_VERSION: u16 = 0x8000;
+    /// The symbol that a reference to that version is bound to; without a version: the default.
+    fn symbol(&self, name: &[u8], version: Option<&[u8]>) -> Option<u32> {
+        if self.gnu_hash.is_null() { self.by_hash(name, version) } else { self.by_gnu_hash(name, version) }
+    }
+
+    /// Whether that symbol is a definition of `name` for references to that version.
+    fn is(&self, number: u32, name: &[u8], version: Option<&[u8]>) -> bool {
         const STT_TLS: u8 = 6;
         // SAFETY: a number that the index has; names are NUL-terminated.
-        unsafe {
+        let is_definition = unsafe {
             let symbol = &*self.symbols.add(number as usize);
-            let is_hidden = !self.versions.is_null() && self.versions.add(number as usize).read() & HIDDEN_VERSION != 0;
             symbol.st_shndx != 0
                 && symbol.st_info & 0xf != STT_TLS
                 && symbol.st_info >> 4 != STB_LOCAL
-                && !is_hidden
                 && CStr::from_ptr(self.names.add(symbol.st_name as usize)).to_bytes() == name
+        };
+        is_definition
+            && match (self.version(number), version) {
+                (Some(own), Some(version)) => own == version,
+                _ => self.version_word(number) & HIDDEN_VERSION == 0,
+            }
+    }
+
+    /// The symbol's version and whether it is hidden, as `DT_VERSYM` has it.
+    fn version_word(&self, number: u32) -> u16 {
+        // SAFETY: there is one for each symbol.
+        if self.versions.is_null() { GLOBAL_VERSION } else { unsafe { self.versions.add(number as usize).read() } }
+    }
+
+    /// Name of the symbol's version. None for one that has none, and for a copy of another object's variable, whose version is
+    /// that object's.
+    fn version(&self, number: u32) -> Option<&'static [u8]> {
+        let index = self.version_word(number) & !HIDDEN_VERSION;
+        // SAFETY: where the object's section says; each definition leads to the next.
+        let next = |at: &&'static VersionDefinition| unsafe {
+            (at.to_next != 0).then(|| &*core::ptr::from_ref(*at).byte_add(at.to_next as usize))
+        };
+        // SAFETY: null, or the first one.
+        let mut defined = core::iter::successors(unsafe { self.defined.as_ref() }, next);
+        let found = defined.find(|defined| index > GLOBAL_VERSION && defined.index == index)?;
+        // SAFETY: the definition says where the offset of its name is; names are NUL-terminated.
+        unsafe {
+            let name = core::ptr::from_ref(found).byte_add(found.to_name as usize).cast::<u32>().read();
+            Some(CStr::from_ptr(self.names.add(name as usize)).to_bytes())
         }
     }
 
     /// By the table of GNU's linkers: a Bloom filter, then chains of hashes that end with an odd one.
-    fn by_gnu_hash(&self, name: &[u8]) -> Option<u32> {
+    fn by_gnu_hash(&self, name: &[u8], version: Option<&[u8]>) -> Option<u32> {
         let hash = name.iter().fold(5381_u32, |hash, &byte| hash.wrapping_mul(33).wrapping_add(byte.into()));
         // SAFETY: the table's head says how long its parts are.
         unsafe {
@@ -326,7 +394,7 @@ impl Tables {
             }
             loop {
                 let known = hashes.add((number - first) as usize).read();
-                if (known ^ hash) >> 1 == 0 && self.is(number, name) {
+                if (known ^ hash) >> 1 == 0 && self.is(number, name, version) {
                     return Some(number);
                 }
                 if known & 1 != 0 {
@@ -338,7 +406,7 @@ impl Tables {
     }
 
     /// By the table of System V: buckets and chains of symbols.
-    fn by_hash(&self, name: &[u8]) -> Option<u32> {
+    fn by_hash(&self, name: &[u8], version: Option<&[u8]>) -> Option<u32> {
         let hash = name.iter().fold(0_u32, |hash, &byte| {
             let hash = (hash << 4).wrapping_add(byte.into());
             let top = hash & 0xf000_0000;
@@ -351,7 +419,7 @@ impl Tables {
             let next = heads.add(buckets as usize);
             let mut number = heads.add((hash % buckets.max(1)) as usize).read();
             while number != 0 {
-                if self.is(number, name) {
+                if self.is(number, name, version) {
                     return Some(number);
                 }
                 number = next.add(number as usize).read();
@@ -363,6 +431,10 @@ impl Tables {
 
 const STT_GNU_IFUNC: u8 = 10;
 const STB_LOCAL: u8 = 0;
+/// In `DT_VERSYM`: not the default.
+const HIDDEN_VERSION: u16 = 0x8000;
+/// In `DT_VERSYM`: no version.
+const GLOBAL_VERSION: u16 = 1;
 
 #[cfg(test)]
 mod tests {
@@ -406,12 +478,62 @@ mod tests {
         }
     }
 
+    /// A loaded object, by what the linker calls a handle.
+    fn object(file_name: &CStr) -> Option<&'static LinkMap> {
+        // What is loaded here is not among the objects of other tests.
+        assert!(objects().count() > 1);
+        // SAFETY: a NUL-terminated name; the handle is the object in the linker's list, and is never closed.
+        unsafe { libc::dlopen(file_name.as_ptr(), libc::RTLD_LAZY).cast::<LinkMap>().as_ref() }
+    }
+
+    #[test]
+    fn versions_are_those_that_the_linker_finds() {
+        let library = object(c"libc.so.6").unwrap();
+        let tables = Tables::of(library).unwrap();
+        let mut compared = 0;
+        for name in [c"memcpy", c"malloc", c"pthread_cond_init", c"posix_spawn", c"nothing"] {
+            for version in [c"GLIBC_2.2.5", c"GLIBC_2.3.2", c"GLIBC_2.14", c"GLIBC_2.15", c"GLIBC_1"] {
+                let handle = core::ptr::from_ref(library).cast_mut().cast();
+                // SAFETY: a handle, and NUL-terminated names.
+                let expected =
+                    unsafe { libc::dlvsym(handle, name.as_ptr(), version.as_ptr()) }.cast_const().cast::<()>();
+                let found = tables.function(name.to_bytes(), Some(version.to_bytes())).unwrap_or(null());
+                assert_eq!(found, expected, "{name:?} {version:?}");
+                compared += usize::from(!found.is_null());
+            }
+        }
+        assert!(compared > 5, "{compared} versions are there");
+    }
+
+    #[test]
+    fn a_hidden_version_is_found_where_it_is_the_one_asked_for() {
+        // Its functions have hidden versions only.
+        let Some(debugging) = object(c"libc_malloc_debug.so.0") else { return };
+        let (library, mathematics) = (object(c"libc.so.6").unwrap(), object(c"libm.so.6").unwrap());
+        let owner = |objects: &[&'static LinkMap], name| {
+            find(objects.iter().copied(), name).map(|found| core::ptr::from_ref(found.object.0))
+        };
+        let found_in = |object: &LinkMap| Some(core::ptr::from_ref(object));
+        assert_eq!(owner(&[mathematics, debugging, library], c"malloc"), found_in(debugging));
+        assert_eq!(owner(&[mathematics, library, debugging], c"malloc"), found_in(library));
+        assert_eq!(owner(&[debugging, library], c"reallocarray"), found_in(library));
+        assert_eq!(owner(&[debugging], c"malloc"), None, "nobody can be linked with it");
+    }
+
+    #[test]
+    fn the_program_notes_the_list_that_the_library_names() {
+        assert_eq!(debug_of_program(), weak!("_r_debug").cast());
+        assert!(has_objects());
+    }
+
     #[test]
     fn both_indexes_of_an_object_agree() {
         let mut compared = 0;
         for tables in objects().filter_map(Tables::of).filter(|t| !t.hash.is_null() && !t.gnu_hash.is_null()) {
             for name in ["malloc", "__vdso_gettimeofday", "clock_gettime", "__tls_get_addr", "nothing"] {
-                assert_eq!(tables.by_hash(name.as_bytes()), tables.by_gnu_hash(name.as_bytes()), "{name}");
+                let [by_hash, by_gnu_hash] =
+                    [Tables::by_hash, Tables::by_gnu_hash].map(|by| by(&tables, name.as_bytes(), None));
+                assert_eq!(by_hash, by_gnu_hash, "{name}");
                 compared += 1;
             }
         }

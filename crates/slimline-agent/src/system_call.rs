@@ -22,9 +22,9 @@ unsafe extern "C" fn syscall(number: c_long, a: usize, b: usize, c: usize, d: us
             libc::SYS_mlockall => return lock_calls::mlockall(a as c_int).into(),
             libc::SYS_munlockall => return lock_calls::munlockall().into(),
             libc::SYS_sigaltstack => return alternate::sigaltstack(a as *const _, b as *mut _).into(),
-            _ if confine::is_confining(number, [a, b, c]) => confine::end(),
             _ => {}
         }
+        confine::before_system_call(number, [a, b, c]);
         memory::before_system_call(number, b);
         match number {
             libc::SYS_rt_sigaction => faults::leave_to_program(a as c_int),

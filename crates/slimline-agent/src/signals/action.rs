@@ -93,11 +93,11 @@ fn is_restarting(action: &KernelAction) -> bool {
     action.handler == libc::SIG_DFL || action.handler == libc::SIG_IGN || action.flags & libc::SA_RESTART as u64 != 0
 }
 
-/// Puts the target's actions for ours and the shadow back; see [`super::release`].
-pub(super) fn give_back([ours, shadow]: [i32; 2]) {
+/// Puts the target's actions for ours and the shadow back; see [`super::release`]. `may_come`: a trigger.
+pub(super) fn give_back([ours, shadow]: [i32; 2], may_come: bool) {
     with(|actions| {
         let [of_ours, of_shadow] = *actions;
-        let handler = if of_ours.handler == libc::SIG_DFL { libc::SIG_IGN } else { of_ours.handler };
+        let handler = if may_come && of_ours.handler == libc::SIG_DFL { libc::SIG_IGN } else { of_ours.handler };
         // It can't fail: both are actions that were installed before.
         let _ = kernel_action(ours, Some(&KernelAction { handler, ..of_ours }));
         let _ = kernel_action(shadow, Some(&of_shadow));

@@ -93,7 +93,7 @@ pub(crate) fn claim(signal: i32) -> bool {
 }
 
 /// Gives back what [`claim`] took: the kernel has the target's actions again. Triggers that are still on their way would
-/// end a process that has none for them, so ours is ignored then.
+/// end a process that has none for them, so ours is ignored then. After `exec`, too: so not where none can be.
 pub(crate) fn release() {
     faults::release();
     let (_, blocked) = kernel::set_mask(libc::SIG_BLOCK, 0);
@@ -101,9 +101,15 @@ pub(crate) fn release() {
     let ours = OURS.swap(0, Relaxed);
     let shadow = SHADOW.swap(0, Relaxed);
     if ours != 0 {
-        action::give_back([ours, shadow]);
+        action::give_back([ours, shadow], may_still_come(ours));
         kernel::set_mask(libc::SIG_SETMASK, wished);
     }
+}
+
+/// Whether a trigger that was sent before the triggers were stopped may not have come yet. To the calling thread it came on its
+/// way back from the system call that stopped them, unless the program blocks the signal by a system call of its own.
+fn may_still_come(ours: i32) -> bool {
+    kernel::threads() != Some(1) || kernel::pending().1 & bit(ours) != 0
 }
 
 /// Takes a signal for triggers that can come as any: the one that is taken already, else the highest real-time signal

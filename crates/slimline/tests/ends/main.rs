@@ -2,6 +2,7 @@
 //! of a session that looks whole.
 
 mod browsing;
+mod debugged_heaps;
 mod exporting;
 mod forks;
 mod importing;
@@ -13,5 +14,6 @@ mod recording;
 mod scratch;
 mod signals;
 mod terminal;
+mod tracers;
 mod tree;
 mod viewers;

@@ -462,7 +462,8 @@ fn a_program_that_confines_itself_is_sampled_from_outside_from_then_on() {
     assert!(notes.iter().any(told), "{notes:?}");
 }
 
-/// Its loader refuses a library that needs what it lacks, and with that the program.
+/// Its loader refuses a library that needs what it lacks, and with that the program. A program that is started through its loader
+/// allocates as alone.
 #[test]
 fn a_program_for_another_c_library_starts_and_is_sampled_from_outside() {
     let test = "a_program_for_another_c_library_starts_and_is_sampled_from_outside";
@@ -477,10 +478,21 @@ fn a_program_for_another_c_library_starts_and_is_sampled_from_outside() {
     if !compiled.is_ok_and(|status| status.success()) {
         return skip(test, "no musl-gcc");
     }
-    let script = format!("{} go; echo $?", program.display());
-    let mut recording = Recording::start(&scratch, scratch.slimline(["record", "--", "bash", "-c", &script]));
-    recording.wait_for_samples(&program);
-    let_go(&scratch, "go");
-    let output = recording.end();
-    assert_eq!((output.status.code(), stdout(&output).as_str()), (Some(0), "0\n0\n"), "{}", stderr(&output));
+    for loader in ["", "/lib/ld-musl-x86_64.so.1"] {
+        let _ = fs::remove_dir_all(scratch.session());
+        let script = format!("{loader} {} go; echo $?", program.display());
+        let mut recording = Recording::start(&scratch, scratch.slimline(["record", "--", "bash", "-c", &script]));
+        recording.wait_for("it was sampled from outside", |process| {
+            process.trigger == Trigger::PerfRing && process.samples > 0
+        });
+        let_go(&scratch, "go");
+        let output = recording.end();
+        fs::remove_file(scratch.path("go")).unwrap();
+        assert_eq!(
+            (output.status.code(), stdout(&output).as_str()),
+            (Some(0), "0\n0\n"),
+            "{loader}: {}",
+            stderr(&output)
+        );
+    }
 }
