@@ -9,7 +9,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use object::elf::{self, FileHeader64};
-use object::read::elf::{FileHeader, ProgramHeader};
+use object::read::elf::{Dyn, FileHeader, ProgramHeader};
 use object::{Endianness, FileKind, ReadCache, ReadRef};
 use rustix::fs::{Access, access};
 use rustix::process::{getegid, geteuid};
@@ -188,7 +188,11 @@ fn check_elf(program: &Path, file: File) -> Result<Option<String>, RecordError> 
     if machine != MACHINE || endian != Endianness::Little {
         return Err(foreign(&machine_name(machine)));
     }
-    let loader = loader(&cache, header, endian).map_err(damaged)?;
+    let loader = match loader(&cache, header, endian).map_err(damaged)? {
+        // A library that runs is a loader, whose first argument is the program: `ld-linux-x86-64.so.2 ./a.out`.
+        None if is_library(&cache, header, endian).map_err(damaged)? => Some(program.display().to_string()),
+        loader => loader,
+    };
     let name = program.display();
     Ok(match loader {
         None => Some(format!("{name} is statically linked, so the agent can't be preloaded")),
@@ -211,6 +215,20 @@ fn loader<'a>(
         }
     }
     Ok(None)
+}
+
+/// Whether it has a name that programs refer to it by (`DT_SONAME`).
+fn is_library<'a>(
+    file: impl ReadRef<'a>,
+    header: &FileHeader64<Endianness>,
+    endian: Endianness,
+) -> object::Result<bool> {
+    for segment in header.program_headers(endian, file)? {
+        if let Some(entries) = segment.dynamic(endian, file)? {
+            return Ok(entries.iter().any(|entry| entry.tag(endian) == elf::DT_SONAME));
+        }
+    }
+    Ok(false)
 }
 
 fn machine_name(machine: elf::Machine) -> String {

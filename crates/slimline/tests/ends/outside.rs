@@ -6,7 +6,7 @@ use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Output, Stdio};
 
 use slimline_report::view::Report;
-use slimline_trace::session::{End, Session, SessionInfo};
+use slimline_trace::session::{End, Session, SessionInfo, Trigger};
 
 use crate::scratch::{NOBODY, Scratch, WALK, check_refused, copy_for_everybody, is_root, skip, stderr, stdout};
 
@@ -61,6 +61,22 @@ fn a_static_program_is_sampled_from_outside() {
 
     let doctor = scratch.slimline(["doctor".as_ref(), "--".as_ref(), program.as_os_str()]).output().unwrap();
     assert!(stdout(&doctor).contains("from outside, by ring buffers"), "{}", stdout(&doctor));
+}
+
+/// The loader has no loader either, and is no static program.
+#[test]
+fn a_program_that_is_started_through_its_loader_is_recorded_once_by_its_agent() {
+    let scratch = Scratch::new();
+    let program = scratch.compile("walk", WALK, &["-O1", "-g"]);
+    let walk = format!("/lib64/ld-linux-x86-64.so.2 {}", program.display());
+    for script in [format!("exec {walk}"), format!("{walk}; exit 0")] {
+        let output = scratch.slimline(["record", "--", "sh", "-c", &script]).output().unwrap();
+        assert_eq!((output.status.code(), stdout(&output).as_str()), (Some(0), "0\n"), "{}", stderr(&output));
+        let info = info(&scratch);
+        let last = info.processes.last().unwrap();
+        assert!(info.processes.iter().all(|process| process.trigger != Trigger::PerfRing), "{:?}", info.processes);
+        assert!(last.executable.contains("ld-linux") && last.samples > 0, "{last:?}");
+    }
 }
 
 const GO_WALK: &str = r"
