@@ -152,7 +152,7 @@ pub(crate) fn exit_as(end: End, has_stopped_early: bool) -> ! {
             let none = rustix::process::Rlimit { current: Some(0), maximum: Some(0) };
             let _ = rustix::process::setrlimit(rustix::process::Resource::Core, none);
             signals::end_by(signal);
-            // The signal does not end processes by default, or we ignore it: say it as shells do.
+            // It does not end us: say it as shells do.
             std::process::exit(128 + signal)
         }
     }

@@ -101,7 +101,7 @@ pub fn profile_regions(
     let end = loop {
         match until.end(&mut held).map_err(RecordError::system("the command was lost"))? {
             Some(end) => break end,
-            None => wait(&mut wakes, Some(held.wake()), PAUSE),
+            None => wait(&mut wakes, held.wake(), PAUSE),
         }
     };
     let profiles = written_in(run.path()).map_err(RecordError::system("can't read the run directory"))?;

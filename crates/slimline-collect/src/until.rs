@@ -33,6 +33,9 @@ impl Until {
     pub(crate) fn end(&mut self, signals: &mut HeldSignals) -> io::Result<Option<End>> {
         match self {
             Self::Child(child) => {
+                if signals.has_child_changed() {
+                    child.look_after_threads();
+                }
                 match child.state()? {
                     State::Ended(end) => return Ok(Some(end)),
                     State::Stopped { signal } => signals.stop_with(child, signal),
@@ -126,7 +129,7 @@ pub(crate) fn watch(
             writer.send_header(info.clone());
             source.write_parts(writer);
         }
-        wait(&mut wakes, Some(signals.wake()), source.pause());
+        wait(&mut wakes, signals.wake(), source.pause());
     }
 }
 

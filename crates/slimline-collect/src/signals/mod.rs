@@ -7,35 +7,32 @@
 //! A target that a signal stopped has slimline stopped, and goes on with it.
 //!
 //! The target starts with the signals ignored and blocked that slimline was started with.
-//!
-//! Signals are blocked and read from a descriptor, whose records say who sent them. Blocking leaves faults and `abort` of
-//! slimline itself as they are: the kernel does not let them be blocked.
-#![allow(unsafe_code)] // blocks signals, and reads and queues them with what their sender says
+#![allow(unsafe_code)] // installs handlers, blocks signals and sends them with what their sender says
 
+mod arrivals;
 mod witness;
 
 use std::fmt;
 use std::io;
-use std::mem::{MaybeUninit, size_of};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::mem::{MaybeUninit, take};
+use std::os::fd::BorrowedFd;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::ptr::{self, with_exposed_provenance_mut};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use rustix::process::{Pid, getpid};
+use rustix::process::{Pid, getpgid, getpgrp, getpid};
 use signal_hook::consts::SIGXFSZ;
 
 use crate::proc_stat;
 use crate::started::Started;
+use arrivals::{Arrival, Arrivals};
 use witness::Witness;
 
-/// Signals that ask slimline to stop recording a program that it did not start.
-const ENDING: [i32; 4] = [libc::SIGINT, libc::SIGQUIT, libc::SIGTERM, libc::SIGHUP];
-
-/// Signals that do not end a process by default, or that no process can block.
-const NOT_HELD: [i32; 9] = [
+/// Signals that don't end a process by default, that can't have a handler, or that have one: of stack overflows (`SIGSEGV`) and of
+/// files that were cut off (`SIGBUS`).
+const NOT_ENDING: [i32; 11] = [
     libc::SIGKILL,
     libc::SIGSTOP,
     libc::SIGTSTP,
@@ -45,7 +42,12 @@ const NOT_HELD: [i32; 9] = [
     libc::SIGCHLD,
     libc::SIGWINCH,
     libc::SIGURG,
+    libc::SIGSEGV,
+    libc::SIGBUS,
 ];
+
+/// Those that stop a command and have it go on. `SIGTTIN` and `SIGTTOU` come from the kernel, to the whole group.
+const OF_JOBS: [i32; 2] = [libc::SIGTSTP, libc::SIGCONT];
 
 /// A bit for each signal that was ignored when slimline started.
 static IGNORED_AT_START: AtomicU64 = AtomicU64::new(0);
@@ -67,168 +69,161 @@ extern "C" fn note_ignored() {
         ignored |= u64::from(is_ignored) << (signal - 1);
     }
     IGNORED_AT_START.store(ignored, Ordering::Relaxed);
+    // Where it is ignored nobody can wait for a child.
+    // SAFETY: the default action is no code.
+    unsafe { libc::signal(libc::SIGCHLD, libc::SIG_DFL) };
 }
 
 fn was_ignored(signal: i32) -> bool {
     IGNORED_AT_START.load(Ordering::Relaxed) >> (signal - 1) & 1 != 0
 }
 
-/// A signal that was sent, and by whom.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(C)]
-struct Arrival {
-    signal: i32,
-    /// `SI_USER`, `SI_KERNEL` and others of sigaction(2).
-    code: i32,
-    /// The process that sent it; 0 for the kernel, and for processes that our namespace does not number.
-    sender: i32,
-    /// What came with it (sigqueue(3)), else 0.
-    value: usize,
+/// Signals that end a process, except those that were ignored (`nohup`).
+fn ending() -> impl Iterator<Item = i32> {
+    // Those between belong to the C library.
+    let all = (1..32).chain(libc::SIGRTMIN()..=libc::SIGRTMAX());
+    all.filter(|&signal| !NOT_ENDING.contains(&signal) && !was_ignored(signal))
 }
 
 /// Signals are held until this is dropped; then they do again what they do by default.
-#[derive(Debug)]
 pub(crate) struct HeldSignals {
-    /// What was blocked before.
-    blocked: SignalSet,
-    /// A signalfd(2) of those that are held.
-    arrivals: OwnedFd,
+    arrivals: Arrivals,
     /// None where nothing is passed on.
     witness: Option<Witness>,
+    /// Read, and not passed on yet.
+    arrived: Vec<Arrival>,
+    has_child_changed: bool,
 }
 
 impl HeldSignals {
-    /// Holds all signals that would end slimline while a command runs. Those that are ignored (`nohup`) stay so.
+    /// Holds all signals that would end slimline while a command runs, and those of jobs.
     pub(crate) fn for_command() -> io::Result<Self> {
-        // Those between belong to the C library.
-        let all = (1..32).chain(libc::SIGRTMIN()..=libc::SIGRTMAX());
-        let held = all.filter(|signal| !NOT_HELD.contains(signal) && !was_ignored(*signal));
-        let mut signals = Self::hold(held)?;
+        let of_jobs = OF_JOBS.into_iter().filter(|&signal| !was_ignored(signal));
+        let mut signals = Self::hold(ending().chain(of_jobs))?;
         signals.witness = Some(Witness::start()?);
         Ok(signals)
     }
 
     /// Holds signals that end the recording of a program that runs already. Nothing is passed on to it.
     pub(crate) fn for_running() -> io::Result<Self> {
-        Self::hold(ENDING.into_iter().filter(|&signal| !was_ignored(signal)))
+        Self::hold(ending())
     }
 
     fn hold(signals: impl Iterator<Item = i32>) -> io::Result<Self> {
-        // That of a child that stops tells, too. Where it is ignored, a child that ended could not be waited for.
-        let held = SignalSet::of(signals.chain([libc::SIGCHLD]));
-        // SAFETY: the default action is no code.
-        unsafe { libc::signal(libc::SIGCHLD, libc::SIG_DFL) };
-        // SAFETY: a set that `SignalSet` initialised.
-        let arrivals = unsafe { libc::signalfd(-1, &raw const held.0, libc::SFD_CLOEXEC | libc::SFD_NONBLOCK) };
-        if arrivals < 0 {
-            return Err(io::Error::last_os_error());
-        }
-        // SAFETY: just made, and nobody else has it.
-        let arrivals = unsafe { OwnedFd::from_raw_fd(arrivals) };
-        let blocked = held.block()?;
-        Ok(Self { blocked, arrivals, witness: None })
+        // `SIGCHLD` comes when a child ends or stops.
+        let arrivals = Arrivals::start(signals.chain([libc::SIGCHLD]))?;
+        Ok(Self { arrivals, witness: None, arrived: Vec::new(), has_child_changed: false })
     }
 
     /// Starts a command with what was ignored and blocked when slimline started.
     pub(crate) fn spawn(&self, command: &mut Command) -> io::Result<Started> {
-        let blocked = self.blocked;
+        // A signal that comes before `exec` waits, and then acts on the child as it would act on the command.
+        let blocked = SignalSet::from_signals(1..=libc::SIGRTMAX()).block()?;
+        let held = self.arrivals.signals();
         let as_at_start = move || {
-            for signal in (1..=64).filter(|&signal| was_ignored(signal)) {
-                // SAFETY: to ignore a signal is no code.
-                unsafe { libc::signal(signal, libc::SIG_IGN) };
+            for signal in 1..=64 {
+                let action = match (was_ignored(signal), held.contains(signal)) {
+                    (true, _) => libc::SIG_IGN,
+                    (false, true) => libc::SIG_DFL,
+                    (false, false) => continue,
+                };
+                // SAFETY: neither action is code.
+                unsafe { libc::signal(signal, action) };
             }
             blocked.set_as_mask()
         };
         // SAFETY: the closure makes system calls alone.
         unsafe { command.pre_exec(as_at_start) };
-        command.spawn().map(Started::from)
+        let started = command.spawn().map(Started::from);
+        blocked.set_as_mask()?;
+        started
     }
 
-    /// Becomes readable when a signal comes.
-    pub(crate) fn wake(&self) -> BorrowedFd<'_> {
-        self.arrivals.as_fd()
+    /// Becomes readable when a signal arrives.
+    pub(crate) fn wake(&self) -> Option<BorrowedFd<'_>> {
+        self.arrivals.wake()
     }
 
-    /// Whether one that ends the recording of a program that runs already came since the last call.
-    pub(crate) fn have_come(&self) -> bool {
-        !self.take().is_empty()
+    /// Whether a child ended or stopped since the last call.
+    pub(crate) fn has_child_changed(&mut self) -> bool {
+        self.read();
+        take(&mut self.has_child_changed)
+    }
+
+    /// Whether any came since the last call that ends slimline by default.
+    pub(crate) fn have_come(&mut self) -> bool {
+        self.read();
+        let arrived = take(&mut self.arrived);
+        arrived.iter().any(|arrival| !is_own(*arrival))
     }
 
     /// Passes on to `target`, which must not be waited for yet, what others sent to slimline alone since the last call.
     pub(crate) fn forward_to(&mut self, target: Pid) {
-        let mut arrived = self.take();
-        while !arrived.is_empty() {
-            // Where it was killed nobody knows: rather twice than not at all.
-            let witnessed = self.witness.as_mut().map_or_else(Vec::new, Witness::ask);
-            for arrival in arrived.iter().filter(|arrival| !witnessed.contains(arrival)) {
-                forward(*arrival, target);
+        self.read();
+        let Some(witness) = &mut self.witness else { return };
+        while !self.arrived.is_empty() {
+            let witnessed = witness.ask();
+            // A target that left the group, as `timeout` does, would not have left it alone: it would have led it.
+            let is_in_group = getpgid(Some(target)).is_ok_and(|group| group == getpgrp());
+            let has_it = |arrival: &Arrival| is_in_group && witnessed.iter().any(|other| is_same(*arrival, *other));
+            let is_of_witness = |arrival: &Arrival| arrival.sender == witness.pid().as_raw_pid();
+            for arrival in take(&mut self.arrived) {
+                if !has_it(&arrival) && !is_of_witness(&arrival) {
+                    forward(arrival, target);
+                }
             }
-            // Of what came meanwhile the next question tells, unless this one did.
-            arrived = self.take();
-            arrived.retain(|arrival| !witnessed.contains(arrival));
+            // The witness has seen some of what arrived meanwhile. The rest is for the next question.
+            let (arrived, has_child_changed) = read(&self.arrivals);
+            self.arrived = arrived.into_iter().filter(|arrival| !has_it(arrival)).collect();
+            self.has_child_changed |= has_child_changed;
         }
     }
 
     /// Stops slimline as a signal stopped `target`: whoever waits for slimline, as a shell with jobs, waits for the target. Goes on
-    /// when slimline is continued, and then the target is; or when the target is, whoever did that.
+    /// when slimline is continued, and passes that on; or when the target is, whoever did that.
     pub(crate) fn stop_with(&mut self, target: &Started, signal: i32) {
-        // A stop of the whole group is over when we see it.
+        // They may have been stopped together, and continued since.
+        self.forward_to(target.pid());
         let Some(witness) = self.witness.as_mut().filter(|_| target.is_stopped()) else { return };
-        if witness.watch(target.id()).is_err() {
-            return;
-        }
-        // SAFETY: no memory is involved, and the signal has no handler.
-        unsafe { libc::raise(signal) };
-        witness.watch_no_longer();
-        if target.is_stopped() {
-            // SAFETY: no memory is involved.
-            unsafe { libc::kill(target.pid().as_raw_pid(), libc::SIGCONT) };
+        if witness.watch(target.id()).is_ok() {
+            Arrivals::act_by_default(signal);
+            witness.watch_no_longer();
         }
     }
 
-    fn take(&self) -> Vec<Arrival> {
-        let mut arrived = Vec::new();
-        loop {
-            let mut info = MaybeUninit::<libc::signalfd_siginfo>::uninit();
-            let size = size_of::<libc::signalfd_siginfo>();
-            // SAFETY: the kernel writes one whole record or nothing.
-            let read = unsafe { libc::read(self.arrivals.as_raw_fd(), info.as_mut_ptr().cast(), size) };
-            if read != size.cast_signed() {
-                return arrived;
-            }
-            // SAFETY: it was written.
-            let info = unsafe { info.assume_init() };
-            if info.ssi_signo == libc::SIGCHLD.cast_unsigned() {
-                continue;
-            }
-            arrived.push(Arrival {
-                signal: info.ssi_signo.cast_signed(),
-                code: info.ssi_code,
-                sender: info.ssi_pid.cast_signed(),
-                value: if info.ssi_code == libc::SI_QUEUE { info.ssi_ptr as usize } else { 0 },
-            });
-        }
+    fn read(&mut self) {
+        let (arrived, has_child_changed) = read(&self.arrivals);
+        self.arrived.extend(arrived);
+        self.has_child_changed |= has_child_changed;
     }
 }
 
-impl Drop for HeldSignals {
-    fn drop(&mut self) {
-        // What comes now would have been held a moment ago.
-        self.take();
-        // It fails for what is no mask only.
-        let _ = self.blocked.set_as_mask();
-    }
+/// What arrived, and whether a child's change was among it.
+fn read(arrivals: &Arrivals) -> (Vec<Arrival>, bool) {
+    let (of_children, others): (Vec<_>, _) =
+        arrivals.read().into_iter().partition(|arrival| arrival.signal == libc::SIGCHLD);
+    (others, !of_children.is_empty())
+}
+
+/// Whether two processes got one signal that was sent to both. Of those without a queue the kernel keeps the first alone, which
+/// need not be the same one in both.
+fn is_same(one: Arrival, other: Arrival) -> bool {
+    one.signal == other.signal && (one.signal < libc::SIGRTMIN() || one == other)
+}
+
+/// Whether it is about slimline itself: the kernel sends such signals for what a process wrote or used.
+fn is_own(Arrival { signal, code, sender, .. }: Arrival) -> bool {
+    sender == getpid().as_raw_pid() || signal == libc::SIGXCPU && code > 0
 }
 
 /// Passes a signal on that was sent to slimline alone.
-fn forward(Arrival { signal, code, sender, value }: Arrival, target: Pid) {
-    // The kernel sends them for what slimline itself wrote or used.
-    let is_own = sender == getpid().as_raw_pid() || signal == libc::SIGXCPU && code > 0;
+fn forward(arrival: Arrival, target: Pid) {
+    let Arrival { signal, code, sender, value } = arrival;
     // What the target sends to its parent is not for itself.
-    if is_own || is_descendant(sender.cast_unsigned(), target.as_raw_pid().cast_unsigned()) {
+    if is_own(arrival) || is_descendant(sender.cast_unsigned(), target.as_raw_pid().cast_unsigned()) {
         return;
     }
-    // Fails where the target is gone, and then there is nobody to tell.
+    // Fails where the target is gone, or has other rights than we have: then nobody but the sender could tell it.
     // SAFETY: no memory is involved: the value is one that the target may look at.
     unsafe {
         if code == libc::SI_QUEUE {
@@ -261,7 +256,7 @@ fn is_descendant(mut pid: u32, ancestor: u32) -> bool {
 struct SignalSet(libc::sigset_t);
 
 impl SignalSet {
-    fn of(signals: impl IntoIterator<Item = i32>) -> Self {
+    fn from_signals(signals: impl IntoIterator<Item = i32>) -> Self {
         let mut set = MaybeUninit::uninit();
         // SAFETY: `sigemptyset` initialises it.
         let mut set = unsafe {
@@ -275,9 +270,14 @@ impl SignalSet {
         Self(set)
     }
 
+    fn contains(&self, signal: i32) -> bool {
+        // SAFETY: a set that is initialised.
+        unsafe { libc::sigismember(&raw const self.0, signal) == 1 }
+    }
+
     /// Blocks them in this thread, and in those that it starts from now on. Returns what was blocked before.
     fn block(&self) -> io::Result<Self> {
-        let mut before = Self::of([]);
+        let mut before = Self::from_signals([]);
         // SAFETY: sets that are initialised.
         match unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, &raw const self.0, &raw mut before.0) } {
             0 => Ok(before),
@@ -297,9 +297,7 @@ impl SignalSet {
 
 impl fmt::Debug for SignalSet {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // SAFETY: a set that is initialised.
-        let is_in = |&signal: &i32| unsafe { libc::sigismember(&raw const self.0, signal) } == 1;
-        f.debug_set().entries((1..=libc::SIGRTMAX()).filter(is_in)).finish()
+        f.debug_set().entries((1..=libc::SIGRTMAX()).filter(|&signal| self.contains(signal))).finish()
     }
 }
 
@@ -308,15 +306,12 @@ pub(crate) fn survive_file_size_limit() -> io::Result<()> {
     signal_hook::flag::register(SIGXFSZ, Arc::default()).map(drop)
 }
 
-/// Ends this process by a signal. Returns where the signal does not end processes.
+/// Ends this process by a signal. Returns where the signal does not end it, as the first process of a PID namespace.
 pub(crate) fn end_by(signal: i32) {
-    let itself = SignalSet::of([signal]);
-    // SAFETY: the default action is no code, and no memory is involved.
-    unsafe {
-        libc::signal(signal, libc::SIG_DFL);
-        libc::pthread_sigmask(libc::SIG_UNBLOCK, &raw const itself.0, ptr::null_mut());
-        libc::raise(signal);
-    }
+    let itself = SignalSet::from_signals([signal]);
+    // SAFETY: a set that is initialised.
+    unsafe { libc::pthread_sigmask(libc::SIG_UNBLOCK, &raw const itself.0, ptr::null_mut()) };
+    Arrivals::act_by_default(signal);
 }
 
 #[cfg(test)]
@@ -352,8 +347,18 @@ mod tests {
 
     #[test]
     fn a_set_has_what_it_was_made_of() {
-        let set = SignalSet::of([libc::SIGHUP, libc::SIGRTMAX()]);
+        let set = SignalSet::from_signals([libc::SIGHUP, libc::SIGRTMAX()]);
         assert_eq!(format!("{set:?}"), "{1, 64}");
-        assert_eq!(format!("{:?}", SignalSet::of([])), "{}");
+        assert_eq!(format!("{:?}", SignalSet::from_signals([])), "{}");
+    }
+
+    #[test]
+    fn of_two_senders_of_a_signal_without_a_queue_each_process_may_see_another() {
+        let arrival = |signal, sender| Arrival { signal, code: libc::SI_USER, sender, value: 0 };
+        assert!(is_same(arrival(libc::SIGUSR1, 7), arrival(libc::SIGUSR1, 8)));
+        assert!(!is_same(arrival(libc::SIGUSR1, 7), arrival(libc::SIGUSR2, 7)));
+        let real_time = libc::SIGRTMIN() + 1;
+        assert!(is_same(arrival(real_time, 7), arrival(real_time, 7)));
+        assert!(!is_same(arrival(real_time, 7), arrival(real_time, 8)));
     }
 }

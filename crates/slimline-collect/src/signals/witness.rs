@@ -9,7 +9,8 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 
-use super::{Arrival, SignalSet};
+use super::SignalSet;
+use super::arrivals::{ARRIVAL_BYTES, Arrival};
 use crate::proc_stat;
 
 /// What it is called in lists of processes. Whoever signals all processes named `slimline`, one after the other (`pkill`), must
@@ -17,8 +18,8 @@ use crate::proc_stat;
 const NAME: &[u8] = b"signal-witness\0";
 /// Longer than it takes to answer on any machine that works.
 const LONGEST: Duration = Duration::from_secs(2);
-/// Bytes of an arrival on the channel: three numbers of four bytes and the value. All zero: there are no more.
-const ARRIVAL_BYTES: usize = 20;
+/// Behind the last arrival of an answer.
+const NO_MORE: [u8; ARRIVAL_BYTES] = [0; ARRIVAL_BYTES];
 
 /// How often it looks whether a stopped process goes on.
 const LOOK_EVERY_MS: i32 = 20;
@@ -38,37 +39,49 @@ impl Witness {
         channel.set_read_timeout(Some(LONGEST))?;
         let arguments = own_arguments();
         // So that it is never there with a signal unblocked.
-        let before = SignalSet::of(1..=libc::SIGRTMAX()).block()?;
+        let before = SignalSet::from_signals(1..=libc::SIGRTMAX()).block()?;
         // SAFETY: the child makes system calls alone, which other threads' locks don't matter for.
         let pid = unsafe { libc::fork() };
         if pid == 0 {
-            serve(of_witness.as_raw_fd(), arguments)
+            // SAFETY: this is the child, and the kernel has just said where its arguments are.
+            unsafe { serve(of_witness.as_raw_fd(), channel.as_raw_fd(), arguments) }
         }
         let error = io::Error::last_os_error();
         before.set_as_mask()?;
         Pid::from_raw(pid).filter(|_| pid > 0).map(|pid| Self { pid, channel }).ok_or(error)
     }
 
+    pub(super) fn pid(&self) -> Pid {
+        self.pid
+    }
+
     /// What it got since the last question. Where somebody killed it another one takes its place, which knows nothing.
     pub(super) fn ask(&mut self) -> Vec<Arrival> {
         self.answer().unwrap_or_else(|_| {
-            if let Ok(another) = Self::start() {
-                *self = another;
-            }
+            self.replace();
             Vec::new()
         })
     }
 
+    fn replace(&mut self) {
+        if let Ok(another) = Self::start() {
+            *self = another;
+        }
+    }
+
     fn answer(&mut self) -> io::Result<Vec<Arrival>> {
+        // It may have been stopped with the group.
+        kill_process(self.pid, Signal::CONT)?;
         self.channel.write_all(&[0; REQUEST_BYTES])?;
+        let own = std::process::id().cast_signed();
         let mut arrived = Vec::new();
         loop {
-            let mut bytes = [0; ARRIVAL_BYTES];
+            let mut bytes = NO_MORE;
             self.channel.read_exact(&mut bytes)?;
-            if bytes == [0; ARRIVAL_BYTES] {
+            if bytes == NO_MORE {
                 return Ok(arrived);
             }
-            arrived.push(Arrival::of_bytes(bytes));
+            arrived.extend(Some(Arrival::from_bytes(bytes)).filter(|arrival| arrival.sender != own));
         }
     }
 
@@ -76,7 +89,10 @@ impl Witness {
     pub(super) fn watch(&mut self, pid: u32) -> io::Result<()> {
         let mut request = [0; REQUEST_BYTES];
         write!(&mut request[..], "/proc/{pid}/stat")?;
-        self.channel.write_all(&request)
+        self.channel.write_all(&request).or_else(|_| {
+            self.replace();
+            self.channel.write_all(&request)
+        })
     }
 
     pub(super) fn watch_no_longer(&mut self) {
@@ -92,26 +108,6 @@ impl Drop for Witness {
     }
 }
 
-impl Arrival {
-    fn to_bytes(self) -> [u8; ARRIVAL_BYTES] {
-        let mut bytes = [0; ARRIVAL_BYTES];
-        let (numbers, value) = bytes.split_at_mut(12);
-        for (place, number) in numbers.chunks_exact_mut(4).zip([self.signal, self.code, self.sender]) {
-            place.copy_from_slice(&number.to_ne_bytes());
-        }
-        value.copy_from_slice(&self.value.to_ne_bytes());
-        bytes
-    }
-
-    fn of_bytes(bytes: [u8; ARRIVAL_BYTES]) -> Self {
-        let (numbers, value) = bytes.split_at(12);
-        let (numbers, _) = numbers.as_chunks::<4>();
-        let value = value.as_array().map_or(0, |value| usize::from_ne_bytes(*value));
-        let [signal, code, sender] = [numbers[0], numbers[1], numbers[2]].map(i32::from_ne_bytes);
-        Self { signal, code, sender, value }
-    }
-}
-
 /// Where the kernel finds what `ps` shows as our command line: its address and length.
 fn own_arguments() -> Option<(usize, usize)> {
     const START: usize = 48;
@@ -122,16 +118,16 @@ fn own_arguments() -> Option<(usize, usize)> {
 }
 
 /// What the child does: answers questions until there is nobody to ask.
-fn serve(channel: RawFd, arguments: Option<(usize, usize)>) -> ! {
-    let rest = channel.cast_unsigned();
+///
+/// # Safety
+/// To be called in a forked child, with where its arguments lie.
+unsafe fn serve(channel: RawFd, of_parent: RawFd, arguments: Option<(usize, usize)>) -> ! {
     // SAFETY: system calls alone, on memory of this process: its name, its arguments, which nobody reads from here on, and
     // variables. `_exit` runs no code of the process that it was forked from.
     unsafe {
-        // Nobody waits for the end of a pipe because of this process.
-        if rest > 0 {
-            libc::syscall(libc::SYS_close_range, 0, rest - 1, 0);
-        }
-        libc::syscall(libc::SYS_close_range, rest + 1, u32::MAX, 0);
+        // So that it sees the end of the channel when the parent ends.
+        libc::close(of_parent);
+        close_others(channel);
         libc::prctl(libc::PR_SET_NAME, NAME.as_ptr());
         if let Some((start, length)) = arguments {
             let arguments = with_exposed_provenance_mut::<u8>(start);
@@ -155,9 +151,23 @@ fn serve(channel: RawFd, arguments: Option<(usize, usize)>) -> ! {
             while let Some(arrival) = next_arrival() {
                 send(channel, arrival.to_bytes());
             }
-            send(channel, [0; ARRIVAL_BYTES]);
+            send(channel, NO_MORE);
         }
         libc::_exit(0)
+    }
+}
+
+/// So that nobody waits for the end of a pipe because of this process.
+fn close_others(channel: RawFd) {
+    /// Where the kernel can't close ranges (before Linux 5.9).
+    const MOST_OPEN: i32 = 1024;
+    let place = channel.cast_unsigned();
+    // SAFETY: this process has one thread, which uses the channel alone.
+    unsafe {
+        let is_below_closed = place == 0 || libc::syscall(libc::SYS_close_range, 0, place - 1, 0) == 0;
+        if !is_below_closed || libc::syscall(libc::SYS_close_range, place + 1, u32::MAX, 0) != 0 {
+            (0..MOST_OPEN).filter(|&other| other != channel).for_each(|other| _ = libc::close(other));
+        }
     }
 }
 
@@ -176,7 +186,7 @@ fn is_asked_within(channel: RawFd, milliseconds: i32) -> bool {
     unsafe { libc::poll(&raw mut of_channel, 1, milliseconds) > 0 }
 }
 
-/// Whether the process with this `stat` is stopped. A tracer's stop is none that `SIGCONT` ends.
+/// Whether the process with this `stat` is stopped. `SIGCONT` does not end a tracer's stop, which is another state.
 fn is_stopped(path: &[u8; REQUEST_BYTES]) -> bool {
     let mut line = [0_u8; 64];
     // SAFETY: the path ends with a zero; the kernel writes as many bytes as there are at most.
@@ -193,24 +203,19 @@ fn is_stopped(path: &[u8; REQUEST_BYTES]) -> bool {
 }
 
 fn send(channel: RawFd, bytes: [u8; ARRIVAL_BYTES]) {
-    // SAFETY: bytes that are there. Where it fails there is nobody to tell, which the next read tells us.
+    // SAFETY: bytes that are there. Where it fails the parent has ended, and the next read fails as well.
     unsafe { libc::send(channel, bytes.as_ptr().cast(), ARRIVAL_BYTES, libc::MSG_NOSIGNAL) };
 }
 
 /// A signal that pends, which then does so no longer.
 fn next_arrival() -> Option<Arrival> {
-    let all = SignalSet::of(1..=libc::SIGRTMAX());
+    let all = SignalSet::from_signals(1..=libc::SIGRTMAX());
     let mut info = MaybeUninit::<libc::siginfo_t>::uninit();
     let at_once = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: the kernel writes a whole record, if it returns a signal. Each of these fields is there, at worst without
-    // meaning.
+    // SAFETY: the kernel writes a whole record, if it returns a signal.
     unsafe {
         let signal = libc::sigtimedwait(&raw const all.0, info.as_mut_ptr(), &raw const at_once);
-        (signal > 0).then(|| {
-            let info = info.assume_init();
-            let value = if info.si_code == libc::SI_QUEUE { info.si_value().sival_ptr.addr() } else { 0 };
-            Arrival { signal, code: info.si_code, sender: info.si_pid(), value }
-        })
+        (signal > 0).then(|| Arrival::from_info(signal, &info.assume_init()))
     }
 }
 
@@ -228,26 +233,31 @@ mod tests {
         proc_stat::text(&line, 3).map(str::to_owned)
     }
 
+    /// Sends signals from another process: one that we send is not told.
+    fn send_from_shell(pid: Pid, names: &[&str]) -> i32 {
+        let script = names.iter().map(|name| format!("kill -{name} {};", pid.as_raw_pid())).collect::<String>();
+        let mut shell = std::process::Command::new("bash").args(["-c", &script]).spawn().unwrap();
+        assert!(shell.wait().unwrap().success());
+        shell.id().cast_signed()
+    }
+
     #[test]
-    fn it_tells_what_it_got_and_who_sent_it() {
+    fn an_answer_has_each_signal_and_its_sender() {
         let mut witness = Witness::start().unwrap();
         assert_eq!(witness.ask(), []);
-        let own = std::process::id().cast_signed();
-        for signal in [Signal::TERM, Signal::USR1, Signal::TERM] {
-            kill_process(witness.pid, signal).unwrap();
-        }
-        let value = libc::sigval { sival_ptr: std::ptr::without_provenance_mut(77) };
-        // SAFETY: no memory is involved.
-        unsafe { libc::sigqueue(witness.pid.as_raw_pid(), libc::SIGRTMAX(), value) };
-        let of = |signal, code, value| Arrival { signal, code, sender: own, value };
-        // Of those that pend twice the kernel keeps one.
-        let expected = [
-            of(libc::SIGUSR1, libc::SI_USER, 0),
-            of(libc::SIGTERM, libc::SI_USER, 0),
-            of(libc::SIGRTMAX(), libc::SI_QUEUE, 77),
-        ];
-        assert_eq!(witness.ask(), expected);
+        let sender = send_from_shell(witness.pid, &["TERM", "USR1", "TERM", "RTMAX", "RTMAX"]);
+        let of = |signal| Arrival { signal, code: libc::SI_USER, sender, value: 0 };
+        // Of those without a queue that pend twice the kernel keeps one.
+        let real_time = of(libc::SIGRTMAX());
+        assert_eq!(witness.ask(), [of(libc::SIGUSR1), of(libc::SIGTERM), real_time, real_time]);
         assert_eq!(witness.ask(), []);
+    }
+
+    #[test]
+    fn one_that_was_stopped_answers() {
+        let mut witness = Witness::start().unwrap();
+        let sender = send_from_shell(witness.pid, &["STOP", "HUP"]);
+        assert_eq!(witness.ask(), [Arrival { signal: libc::SIGHUP, code: libc::SI_USER, sender, value: 0 }]);
     }
 
     #[test]
@@ -287,7 +297,7 @@ mod tests {
         assert_eq!(witness.ask(), []);
         assert_ne!(witness.pid, first);
         assert_eq!(state_of(first), None, "it is no zombie");
-        kill_process(witness.pid, Signal::HUP).unwrap();
+        send_from_shell(witness.pid, &["HUP"]);
         assert_eq!(witness.ask().len(), 1);
     }
 

@@ -412,7 +412,7 @@ fn follow(
             pause = pause.min(clock.rest(now_ns));
         }
         if !any {
-            wait(&mut wakes, Some(held.wake()), pause);
+            wait(&mut wakes, held.wake(), pause);
         }
     }
 }

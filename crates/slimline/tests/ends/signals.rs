@@ -4,6 +4,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, ChildStdout, Command, Stdio};
 
+use crate::outside::info;
 use crate::recording::report;
 use crate::scratch::Scratch;
 
@@ -121,7 +122,7 @@ int main(void) {
     assert!(stack.share > 0.9, "{:#?}", report.groups);
 }
 
-/// A script that counts how often a signal comes within a second after `sent`, and ends with 40 and that number.
+/// A script that counts how often a signal comes within one to two seconds after `sent`, and ends with 40 and that number.
 fn counting(name: &str, sent: &str) -> String {
     format!(
         "came=0; trap 'came=$((came + 1))' {name}; echo ready; {sent}
@@ -132,9 +133,9 @@ fn counting(name: &str, sent: &str) -> String {
 /// `kill 0` sends the signal to slimline as well, which must not end or pass it on.
 #[test]
 fn what_the_program_sends_to_its_group_comes_once() {
-    // All that a program may handle, real-time signals included.
-    let names = "USR1 USR2 ALRM TERM HUP INT QUIT ILL TRAP ABRT BUS FPE SEGV SYS XCPU XFSZ STKFLT PWR IO PROF VTALRM \
-                 RTMIN+3 RTMAX";
+    // All that end a program by default, real-time signals included, but SIGSEGV and SIGBUS.
+    let names =
+        "USR1 USR2 ALRM TERM HUP INT QUIT ILL TRAP ABRT FPE SYS XCPU XFSZ STKFLT PWR IO PROF VTALRM RTMIN+3 RTMAX";
     let scratch = Scratch::new();
     let script = format!(
         "declare -A came; for name in {names}; do trap \"came[$name]+=x\" $name; done; echo ready
@@ -188,7 +189,91 @@ fn what_is_sent_to_processes_named_slimline_reaches_the_program() {
     assert_eq!(child.wait().unwrap().code(), Some(41));
 }
 
+/// The first of two equal signals that pend is the one that a process sees, and that may be another one in another process.
+#[test]
+fn what_several_processes_send_to_the_group_comes_as_often_as_alone() {
+    let scratch = Scratch::new();
+    // Those that come at the same time may come as one, so fewer is right, and more is not.
+    let sends = "for i in 1 2 3 4 5; do (kill -USR1 0 &); (kill -USR1 0 &); sleep 0.05; done";
+    let (mut child, _output) = start_ready(&scratch, &counting("USR1", sends));
+    let came = child.wait().unwrap().code().unwrap() - 40;
+    assert!((5..=10).contains(&came), "{came}");
+}
+
+/// As `timeout` does. Alone it would lead the group that slimline leads.
+#[test]
+fn a_program_that_left_the_group_gets_what_is_sent_to_it() {
+    for name in ["TERM", "HUP"] {
+        let scratch = Scratch::new();
+        let script = format!("trap 'exit 7' {name}; echo ready; while :; do :; done");
+        let mut command = scratch.slimline(["record", "--", "timeout", "20", "bash", "-c", &script]);
+        let mut child = command.process_group(0).stdout(Stdio::piped()).spawn().unwrap();
+        wait_for_line(&mut BufReader::new(child.stdout.take().unwrap()), "ready");
+        signal(&format!("-{name}"), &format!("-{}", child.id()));
+        let expected = if name == "TERM" { 124 } else { 125 };
+        let code = child.wait().unwrap().code();
+        assert!(code == Some(7) || code == Some(expected), "{name}: {code:?}");
+    }
+}
+
+/// Other threads of slimline run by then, which must not take the signal by its default action.
+#[test]
+fn a_traced_program_gets_signals_as_a_recorded_one() {
+    let scratch = Scratch::new();
+    let source = "#include <signal.h>
+        #include <stdio.h>
+        #include <stdlib.h>
+        #include <unistd.h>
+        static void handle(int signal) { (void)signal; _exit(6); }
+        int main(void) { signal(SIGTERM, handle); puts(\"ready\"); fflush(stdout); for (;;) pause(); }";
+    std::fs::write(scratch.path("program.c"), source).unwrap();
+    let built = scratch.slimline(["cc", "-O1", "-g", "program.c", "-o", "program"]).status().unwrap();
+    assert!(built.success());
+    for arguments in [&["trace", "-o", "traced"][..], &["trace", "--live"], &["simulate", "--live"], &["regions"]] {
+        for is_group in [false, true] {
+            let _ = std::fs::remove_dir_all(scratch.path("traced"));
+            let mut command = scratch.slimline(arguments.iter().copied().chain(["--", "./program"]));
+            let mut child = command.process_group(0).stdout(Stdio::piped()).spawn().unwrap();
+            let mut output = BufReader::new(child.stdout.take().unwrap());
+            wait_for_line(&mut output, "ready");
+            signal("-TERM", &format!("{}{}", if is_group { "-" } else { "" }, child.id()));
+            std::io::copy(&mut output, &mut std::io::sink()).unwrap();
+            assert_eq!(child.wait().unwrap().code(), Some(6), "{arguments:?}, to the group: {is_group}");
+        }
+    }
+}
+
 /// Such programs look for debuggers. Each signal stops them from then on, until who started them lets them go on.
+#[test]
+fn a_program_of_which_a_thread_asks_to_be_traced_runs_to_its_end() {
+    const SOURCE: &str = r#"
+#include <pthread.h>
+#include <stdio.h>
+#include <signal.h>
+#include <sys/ptrace.h>
+static volatile int came;
+static void handle(int signal) { came += signal == SIGUSR1; }
+static void *work(void *unused) {
+    printf("%ld\n", ptrace(PTRACE_TRACEME, 0, 0, 0));
+    raise(SIGUSR1);
+    return unused;
+}
+int main(void) {
+    signal(SIGUSR1, handle);
+    pthread_t thread;
+    pthread_create(&thread, 0, work, 0);
+    pthread_join(thread, 0);
+    printf("%d\n", came);
+    return 7;
+}
+"#;
+    let scratch = Scratch::new();
+    let program = scratch.compile("program", SOURCE, &["-O1", "-g", "-pthread"]);
+    let output = scratch.slimline(["record".as_ref(), "--".as_ref(), program.as_os_str()]).output().unwrap();
+    assert_eq!(output.status.code(), Some(7), "{output:?}");
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "0\n1\n");
+}
+
 #[test]
 fn a_program_that_asks_to_be_traced_runs_to_its_end() {
     const SOURCE: &str = r#"
@@ -268,6 +353,8 @@ os.execv(sys.argv[1], sys.argv[1:])";
     let (alone, recorded) = (run(&["/usr/bin/env"]), run(&[slimline, "record", "--"]));
     assert_eq!(String::from_utf8_lossy(&recorded.stdout), String::from_utf8_lossy(&alone.stdout));
     assert_eq!((alone.status.code(), recorded.status.code()), (Some(3), Some(3)), "{recorded:?}");
+    let skid = info(&scratch).collector.skid;
+    assert!(!format!("{skid:?}").contains("was lost"), "what slimline measures before needs its children: {skid:?}");
 }
 
 /// As `less` and `top` do for Ctrl-Z. A shell with jobs then takes the terminal back, and `fg` goes on.
@@ -293,6 +380,40 @@ print(os.waitstatus_to_exitcode(os.waitpid(child, os.WUNTRACED)[1]))";
     };
     let (alone, recorded) = (run(&["/usr/bin/env"]), run(&[env!("CARGO_BIN_EXE_slimline"), "record", "--"]));
     assert_eq!((alone.as_str(), recorded.as_str()), ("19\n20\n19\n5\n", "19\n20\n19\n5\n"));
+}
+
+/// Also where slimline was stopped with the program, and is continued alone.
+#[test]
+fn the_program_goes_on_when_slimline_is_continued() {
+    for name in ["STOP", "TSTP"] {
+        let scratch = Scratch::new();
+        let (mut child, mut output) =
+            start_ready(&scratch, "mkfifo fifo; echo $$ >pid; echo ready; read line <fifo; echo on; exit 5");
+        let pid = std::fs::read_to_string(scratch.path("pid")).unwrap();
+        signal(&format!("-{name}"), &format!("-{}", child.id()));
+        for pid in [pid.trim(), &child.id().to_string()] {
+            while !std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap().contains(") T ") {
+                std::thread::yield_now();
+            }
+        }
+        signal("-CONT", &child.id().to_string());
+        std::fs::write(scratch.path("fifo"), "\n").unwrap();
+        wait_for_line(&mut output, "on");
+        assert_eq!(child.wait().unwrap().code(), Some(5), "{name}");
+    }
+}
+
+/// It takes Ctrl-Z for something else, as editors do.
+#[test]
+fn slimline_does_not_stop_where_the_program_does_not() {
+    let scratch = Scratch::new();
+    let (mut child, mut output) =
+        start_ready(&scratch, "trap 'echo no' TSTP; echo ready; while :; do :; done");
+    signal("-TSTP", &format!("-{}", child.id()));
+    wait_for_line(&mut output, "no");
+    signal("-TERM", &child.id().to_string());
+    assert_eq!(child.wait().unwrap().signal(), Some(15));
+    assert!(report(&scratch).session.complete);
 }
 
 #[test]
