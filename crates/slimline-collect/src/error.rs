@@ -51,8 +51,7 @@ pub enum RecordError {
         found: String,
     },
     /// The kernel does not let us sample it from outside.
-    #[error("{subject}: the kernel refuses to sample from outside: {error}{}",
-        remedy.as_ref().map(|remedy| format!(" ({remedy})")).unwrap_or_default())]
+    #[error("{subject}: {}", refusal(error, remedy.as_deref()))]
     Refused {
         /// A process, or why a program can't be sampled in another way.
         subject: String,
@@ -149,6 +148,12 @@ pub enum RecordError {
     },
 }
 
+/// What the kernel said, and what would help.
+fn refusal(error: &io::Error, remedy: Option<&str>) -> String {
+    let remedy = remedy.map(|remedy| format!(" ({remedy})")).unwrap_or_default();
+    format!("the kernel refuses to sample from outside: {error}{remedy}")
+}
+
 /// The path as a word of a command.
 fn quoted(path: &Path) -> String {
     shell_word(&text_of(path.as_os_str()))
@@ -176,6 +181,14 @@ impl RecordError {
     pub(crate) fn refused_command(why: &str, error: io::Error) -> Self {
         let remedy = perf_refusal::remedy(error.raw_os_error().unwrap_or(0), perf_refusal::paranoid_level());
         Self::Refused { subject: why.to_owned(), error, remedy }
+    }
+
+    /// The same without the process that it is about.
+    pub(crate) fn without_process(&self) -> String {
+        match self {
+            Self::Refused { error, remedy, .. } => refusal(error, remedy.as_deref()),
+            other => other.to_string(),
+        }
     }
 
     pub(crate) fn system(what: &'static str) -> impl FnOnce(io::Error) -> Self {

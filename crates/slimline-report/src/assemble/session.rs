@@ -6,7 +6,7 @@ use std::io;
 use slimline_analyze::findings::Findings;
 use slimline_analyze::quality::SampleQuality;
 use slimline_attribute::resolver::{Reason, Resolution, Unresolved};
-use slimline_trace::session::{End, ProcessSummary, SessionInfo, Trigger, Unlooked};
+use slimline_trace::session::{AddsTo, End, ProcessSummary, SessionInfo, Trigger, Unlooked};
 use slimline_trace::wire::{BurstEnd, Quality as Found};
 
 use super::served;
@@ -55,7 +55,7 @@ pub(super) fn view(
             None => "end not recorded".to_owned(),
         },
         complete: info.complete,
-        processes: info.processes.len() as u64,
+        processes: info.process_count() as u64,
         threads: resolution.tables.threads.len() as u64,
         samples: quality.samples,
         accesses: quality.burst_accesses,
@@ -195,12 +195,16 @@ fn notes(info: &SessionInfo) -> Vec<String> {
             collector.trigger_reason
         ));
     }
-    let outside = info.processes.iter().filter(|process| process.trigger == Trigger::PerfRing).count();
+    // Threads that were sampled alone are no process.
+    let is_outside = |process: &&ProcessSummary| {
+        process.trigger == Trigger::PerfRing && !matches!(process.adds_to, Some(AddsTo::Thread(_)))
+    };
+    let outside = info.processes.iter().filter(is_outside).count();
     if outside > 0 && collector.trigger != Trigger::PerfRing {
         notes.push(format!(
             "{outside} of {} processes were sampled from outside, which does not tell their heap allocations apart: their programs \
              can't have the agent, were started without it (env -i), began by a system call that it did not see, or it gave up",
-            info.processes.len()
+            info.process_count()
         ));
     }
     let is_hardware = collector.trigger == Trigger::Counter;
@@ -250,12 +254,13 @@ fn notes(info: &SessionInfo) -> Vec<String> {
 
 /// Which processes were not recorded, and why: a line for each program and reason.
 fn failures(info: &SessionInfo) -> Vec<String> {
+    let went_on_outside = info.went_on_outside();
     let mut alike: Vec<(&ProcessSummary, &str, bool, u64)> = Vec::new();
     for process in &info.processes {
         let Some(failure) = process.failure.as_deref() else { continue };
         // Those that are no longer told one by one.
         let count = process.losses.children_unrecorded.saturating_add(1);
-        let is_outside = info.went_on_outside(process);
+        let is_outside = went_on_outside.contains(process.directory.as_str());
         let key = (&process.executable, failure, is_outside);
         match alike.iter_mut().find(|(first, why, outside, _)| (&first.executable, *why, *outside) == key) {
             Some((.., so_far)) => *so_far = so_far.saturating_add(count),
@@ -385,10 +390,16 @@ mod tests {
     fn a_process_whose_agent_gave_up_was_recorded_where_it_was_sampled_from_outside() {
         let mut info = info();
         let failed = ProcessSummary { pid: 7, failure: Some("process 6 traces it".to_owned()), ..summary("p7-0") };
-        let outside = ProcessSummary { pid: 7, trigger: Trigger::PerfRing, samples: 3, ..summary("p7-1000") };
-        info.processes.extend([failed, outside]);
-        let told = notes(&info);
-        assert_eq!(told.last().unwrap(), "process 7 (/opt/program) was sampled from outside: process 6 traces it");
+        // Before it went on to the failed program.
+        let other = ProcessSummary { failure: failed.failure.clone(), executable: "/bin/sh".into(), ..summary("p7-1") };
+        let adds_to = Some(AddsTo::Rest("p7-0".to_owned()));
+        let outside = ProcessSummary { trigger: Trigger::PerfRing, samples: 3, adds_to, ..summary("p7-1000") };
+        info.processes = vec![other, failed, outside];
+        let expected = [
+            "process 7 (/bin/sh) was not recorded: process 6 traces it",
+            "process 7 (/opt/program) was sampled from outside: process 6 traces it",
+        ];
+        assert!(notes(&info).ends_with(&expected.map(str::to_owned)), "{:?}", notes(&info));
     }
 
     #[test]

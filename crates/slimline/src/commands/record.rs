@@ -146,7 +146,7 @@ fn tell(outcome: &Outcome) {
     let samples = info.counted_samples();
     let accesses: u64 = info.processes.iter().map(|process| process.accesses).sum();
     let directory = text_of(outcome.directory.as_os_str());
-    let processes = match info.processes.len() {
+    let processes = match info.process_count() {
         0 | 1 => String::new(),
         n => format!(", {n} processes"),
     };
@@ -182,9 +182,14 @@ fn tell(outcome: &Outcome) {
             "slimline: process {pid} runs on, the command: it ignores SIGTERM (kill -KILL {pid} ends it)"
         ));
     }
+    let went_on_outside = info.went_on_outside();
     for process in &info.processes {
         if let Some(failure) = &process.failure {
-            let fate = if info.went_on_outside(process) { "sampled from outside" } else { "not recorded" };
+            let fate = if went_on_outside.contains(process.directory.as_str()) {
+                "sampled from outside"
+            } else {
+                "not recorded"
+            };
             say(format_args!("slimline: process {} was {fate}: {failure}", process.pid));
         }
     }

@@ -386,7 +386,7 @@ fn a_proc_of_another_pid_namespace_is_refused() {
     assert!(!scratch.session().exists());
 }
 
-/// Traces a program as debuggers do. Prints how many signals it stopped at after `exec`.
+/// Traces a program as debuggers do. Prints how many signals it stopped at after the first `exec`.
 const TRACER: &str = r#"
 #include <signal.h>
 #include <stdio.h>
@@ -399,7 +399,8 @@ int main(int count, char **arguments) {
     if (!child) ptrace(PTRACE_TRACEME, 0, 0, 0), execv(arguments[1], arguments + 1), _exit(127);
     while (waitpid(child, &status, 0) == child && WIFSTOPPED(status)) {
         signals++;
-        ptrace(PTRACE_CONT, child, 0, signals ? WSTOPSIG(status) : 0);
+        // After exec the kernel sends SIGTRAP to the tracer's benefit.
+        ptrace(PTRACE_CONT, child, 0, WSTOPSIG(status) == SIGTRAP ? 0 : WSTOPSIG(status));
     }
     printf("%d signals, %d\n", signals, WEXITSTATUS(status));
 }
@@ -426,6 +427,34 @@ fn a_program_that_is_traced_is_sampled_from_outside() {
     assert!(notes.iter().any(|note| note.contains(&process) && note.contains("traces it")), "{notes:?}");
     let triggers: Vec<Trigger> = info(&scratch).processes.iter().map(|process| process.trigger).collect();
     assert!(triggers.contains(&Trigger::PerfRing), "{triggers:?}");
+}
+
+/// As gdb starts programs. The shell's agent gives up as the program's does, and nobody samples the shell.
+#[test]
+fn a_program_before_a_traced_one_was_not_sampled() {
+    let test = "a_program_before_a_traced_one_was_not_sampled";
+    let scratch = Scratch::new();
+    if !is_allowed(&scratch, test) {
+        return;
+    }
+    let program = scratch.compile("walk", &waiting_walk(), &["-O1", "-g"]);
+    let tracer = scratch.compile("tracer", TRACER, &["-O1"]);
+    let mut record = scratch.slimline(["record", "--"]);
+    record.arg(&tracer).args(["/bin/sh", "-c"]).arg(format!("exec {} go", program.display()));
+    let mut recording = Recording::start(&scratch, record);
+    recording.wait_for_samples(&program);
+    let_go(&scratch, "go");
+    let output = recording.end();
+    // The other exec's signal.
+    assert_eq!(stdout(&output), "0\n1 signals, 0\n", "{}", stderr(&output));
+    let info = info(&scratch);
+    let mut failed: Vec<&ProcessSummary> = info.processes.iter().filter(|process| process.failure.is_some()).collect();
+    failed.sort_by_key(|process| process.started_ns);
+    let [shell, walk] = failed[..] else { panic!("{:?}", info.processes) };
+    assert_eq!(info.went_on_outside().into_iter().collect::<Vec<_>>(), [walk.directory.as_str()]);
+    assert_eq!(walk.executable, program.to_str().unwrap());
+    assert_ne!(shell.executable, walk.executable);
+    assert_eq!(info.process_count(), 4, "the tracer, its fork, the shell and the program: {:?}", info.processes);
 }
 
 /// Its library ends recording before the kernel may kill for a system call.
