@@ -112,8 +112,7 @@ impl Tree {
             let Some((program, _)) = self.with_agent.get(&pid).filter(|_| *looks == LOOKS_FOR_RING) else { continue };
             let program = *program;
             if let Err(refused) = self.sample_thread_from_outside((pid, tid), program) {
-                let why =
-                    format!("its thread {tid} was made by a system call (clone) that slimline's library did not see");
+                let why = "one of its threads was made by a system call (clone) that slimline's library did not see";
                 self.told.insert(tid, (program, self.unrecorded.len()));
                 let name = Running::of(pid).map_or_else(String::new, |of| of.name().to_string_lossy().into_owned());
                 self.tell_unrecorded(tid, name, format!("{why}{refused}"), now_ns);
@@ -242,16 +241,6 @@ impl Tree {
     }
 }
 
-/// Says of a process that is not recorded how much CPU time it is known to have used.
-fn with_cpu_time(summary: ProcessSummary) -> ProcessSummary {
-    let used_ns = summary.user_ns.unwrap_or(0) + summary.system_ns.unwrap_or(0);
-    let failure = summary.failure.map(|why| match used_ns {
-        0 => why,
-        _ => format!("{why}; it used at least {:.2} s of CPU time", used_ns as f64 / 1e9),
-    });
-    ProcessSummary { failure, ..summary }
-}
-
 /// CPU time of a process in user mode and in the kernel, so far.
 fn cpu_times_ns(pid: u32) -> Option<(u64, u64)> {
     const NS_PER_S: u64 = 1_000_000_000;
@@ -305,7 +294,7 @@ impl Source for Tree {
 
     fn summaries(&self) -> Vec<ProcessSummary> {
         let mut summaries = self.drain.summaries();
-        summaries.extend(self.unrecorded.iter().cloned().map(with_cpu_time));
+        summaries.extend(self.unrecorded.iter().cloned());
         summaries.extend(self.outside.summaries());
         summaries
     }
@@ -317,7 +306,7 @@ impl Source for Tree {
 
     fn finish(self, writer: &WriterThread) -> (Vec<ProcessSummary>, bool) {
         let (mut summaries, is_any_alive) = self.drain.finish(writer);
-        summaries.extend(self.unrecorded.into_iter().map(with_cpu_time));
+        summaries.extend(self.unrecorded);
         summaries.extend(self.outside.finish(writer));
         (summaries, is_any_alive)
     }

@@ -10,7 +10,7 @@ use slimline_trace::session::{AddsTo, End, ProcessSummary, SessionInfo, Trigger,
 use slimline_trace::wire::{BurstEnd, Quality as Found};
 
 use super::served;
-use crate::{import_remarks, unseen_calls, view, why_no_samples};
+use crate::{failures, import_remarks, unseen_calls, view, why_no_samples};
 
 /// Burst ends in the order in which they are told, with their names.
 const ENDS: [(BurstEnd, &str); 7] = [
@@ -252,32 +252,6 @@ fn notes(info: &SessionInfo) -> Vec<String> {
     notes
 }
 
-/// Which processes were not recorded, and why: a line for each program and reason.
-fn failures(info: &SessionInfo) -> Vec<String> {
-    let went_on_outside = info.went_on_outside();
-    let mut alike: Vec<(&ProcessSummary, &str, bool, u64)> = Vec::new();
-    for process in &info.processes {
-        let Some(failure) = process.failure.as_deref() else { continue };
-        // Those that are no longer told one by one.
-        let count = process.losses.children_unrecorded.saturating_add(1);
-        let is_outside = went_on_outside.contains(process.directory.as_str());
-        let key = (&process.executable, failure, is_outside);
-        match alike.iter_mut().find(|(first, why, outside, _)| (&first.executable, *why, *outside) == key) {
-            Some((.., so_far)) => *so_far = so_far.saturating_add(count),
-            None => alike.push((process, failure, is_outside, count)),
-        }
-    }
-    let line = |(first, why, is_outside, count): (&ProcessSummary, &str, bool, u64)| {
-        let (pid, program) = (first.pid, &first.executable);
-        let fate = if is_outside { "sampled from outside" } else { "not recorded" };
-        match count {
-            1 => format!("process {pid} ({program}) was {fate}: {why}"),
-            _ => format!("process {pid} ({program}) and {} more were {fate}: {why}", count - 1),
-        }
-    };
-    alike.into_iter().map(line).collect()
-}
-
 /// That several recordings are taken together, and which.
 fn recordings(info: &SessionInfo) -> Option<String> {
     let mut names: Vec<&str> =
@@ -370,36 +344,6 @@ mod tests {
         let told = notes(&info);
         assert_eq!(told.len(), 2, "{told:?}");
         assert!(told[0].contains("were not looked for in objects that are loaded while it runs (dlopen)"), "{told:?}");
-    }
-
-    #[test]
-    fn processes_that_were_not_recorded_are_told_by_program_and_reason() {
-        let mut info = info();
-        let failed = |pid, why: &str| ProcessSummary { pid, failure: Some(why.to_owned()), ..summary("p8-0") };
-        let mut last = failed(9, "for a 32-bit CPU");
-        last.losses.children_unrecorded = 5;
-        info.processes.extend([failed(7, "for a 32-bit CPU"), failed(8, "set-user-id"), last]);
-        let expected = [
-            "process 7 (/opt/program) and 6 more were not recorded: for a 32-bit CPU",
-            "process 8 (/opt/program) was not recorded: set-user-id",
-        ];
-        assert_eq!(notes(&info), expected);
-    }
-
-    #[test]
-    fn a_process_whose_agent_gave_up_was_recorded_where_it_was_sampled_from_outside() {
-        let mut info = info();
-        let failed = ProcessSummary { pid: 7, failure: Some("process 6 traces it".to_owned()), ..summary("p7-0") };
-        // Before it went on to the failed program.
-        let other = ProcessSummary { failure: failed.failure.clone(), executable: "/bin/sh".into(), ..summary("p7-1") };
-        let adds_to = Some(AddsTo::Rest("p7-0".to_owned()));
-        let outside = ProcessSummary { trigger: Trigger::PerfRing, samples: 3, adds_to, ..summary("p7-1000") };
-        info.processes = vec![other, failed, outside];
-        let expected = [
-            "process 7 (/bin/sh) was not recorded: process 6 traces it",
-            "process 7 (/opt/program) was sampled from outside: process 6 traces it",
-        ];
-        assert!(notes(&info).ends_with(&expected.map(str::to_owned)), "{:?}", notes(&info));
     }
 
     #[test]

@@ -19,8 +19,7 @@ pub enum AddsTo {
 impl SessionInfo {
     /// Directories of the processes that were sampled from outside after their agents gave up.
     pub fn went_on_outside(&self) -> HashSet<&str> {
-        let sampled = self.processes.iter().filter(|process| process.samples > 0);
-        let continued = sampled.filter_map(|process| match &process.adds_to {
+        let continued = self.processes.iter().filter_map(|process| match &process.adds_to {
             Some(AddsTo::Rest(directory)) => Some(directory.as_str()),
             Some(AddsTo::Thread(_)) | None => None,
         });

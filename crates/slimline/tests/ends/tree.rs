@@ -422,9 +422,9 @@ fn a_program_that_is_traced_is_sampled_from_outside() {
     let_go(&scratch, "go");
     let output = recording.end();
     assert_eq!(stdout(&output), "0\n0 signals, 0\n", "{}", stderr(&output));
-    let process = format!("({}) was sampled from outside: process ", program.display());
+    let process = format!("({}) was sampled from outside: it is traced", program.display());
     let notes = report(&scratch).session.notes;
-    assert!(notes.iter().any(|note| note.contains(&process) && note.contains("traces it")), "{notes:?}");
+    assert!(notes.iter().any(|note| note.contains(&process)), "{notes:?}");
     let triggers: Vec<Trigger> = info(&scratch).processes.iter().map(|process| process.trigger).collect();
     assert!(triggers.contains(&Trigger::PerfRing), "{triggers:?}");
 }
@@ -455,6 +455,30 @@ fn a_program_before_a_traced_one_was_not_sampled() {
     assert_eq!(walk.executable, program.to_str().unwrap());
     assert_ne!(shell.executable, walk.executable);
     assert_eq!(info.process_count(), 4, "the tracer, its fork, the shell and the program: {:?}", info.processes);
+}
+
+/// Standard error and the report have the same lines.
+#[test]
+fn traced_processes_share_a_line() {
+    let test = "traced_processes_share_a_line";
+    let scratch = Scratch::new();
+    if !is_allowed(&scratch, test) {
+        return;
+    }
+    let mut record = scratch.slimline(["record", "--", "strace", "-f", "-o", "/dev/null", "sh", "-c"]);
+    let script = "for i in 1 2 3 4 5 6; do (sh -c 'exec sleep 0.3'); done; true";
+    let output = match record.arg(script).output() {
+        Ok(output) if output.status.success() => output,
+        _ => return skip(test, "no strace"),
+    };
+    let said = stderr(&output);
+    let failed: Vec<&str> = said.lines().filter(|line| line.contains("it is traced")).collect();
+    let processes = info(&scratch).processes;
+    let of_agents = processes.iter().filter(|process| process.failure.is_some()).count();
+    assert!(of_agents >= 13 && failed.len() <= 6, "{of_agents}: {failed:?}");
+    let notes = report(&scratch).session.notes;
+    let same = |line: &&str| notes.iter().any(|note| line.ends_with(note.as_str()));
+    assert!(failed.iter().all(same), "{failed:?} {notes:?}");
 }
 
 /// Its library ends recording before the kernel may kill for a system call.
