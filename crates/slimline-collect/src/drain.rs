@@ -63,9 +63,11 @@ pub(crate) struct Drain {
 
 /// A program whose agent gave up.
 #[derive(Debug)]
-struct GivenUp {
+pub(crate) struct GivenUp {
     /// Directory of its summary.
-    directory: String,
+    pub(crate) directory: String,
+    /// Whether it can't be sampled from outside, as its summary says.
+    pub(crate) is_refused: bool,
     /// The agent's file, as `/proc/<pid>/maps` ends its path. The program has it mapped until `exec`.
     file_name: String,
 }
@@ -130,15 +132,32 @@ impl Drain {
         self.given_up.keys().copied()
     }
 
-    /// Directory of the summary of what `pid` runs now, if that program's agent gave up. Forgets a program that has ended.
-    pub(crate) fn given_up(&mut self, pid: u32) -> Option<&str> {
+    /// What `pid` runs now, if that program's agent gave up. Forgets a program that has ended.
+    pub(crate) fn given_up(&mut self, pid: u32) -> Option<&GivenUp> {
         let Entry::Occupied(entry) = self.given_up.entry(pid) else { return None };
         // Unreadable as long as the process hides.
         if maps_file(pid, &entry.get().file_name)? {
-            Some(&entry.into_mut().directory)
+            Some(entry.into_mut())
         } else {
             entry.remove();
             None
+        }
+    }
+
+    /// Says in the summary of a program that gave up why it can't be sampled from outside either.
+    pub(crate) fn refuse_given_up(&mut self, pid: u32, why: &str) {
+        let Some(given_up) = self.given_up.get_mut(&pid) else { return };
+        given_up.is_refused = true;
+        if let Some(failure) = self.ended.get_mut(&given_up.directory).and_then(|summary| summary.failure.as_mut()) {
+            failure.push_str(why);
+        }
+    }
+
+    /// Says in the summary of a program that gave up how much CPU time its process has used.
+    pub(crate) fn set_cpu_times_of_given_up(&mut self, pid: u32, (user_ns, system_ns): (u64, u64)) {
+        let directory = self.given_up.get(&pid).map(|given_up| given_up.directory.as_str());
+        if let Some(summary) = directory.and_then(|directory| self.ended.get_mut(directory)) {
+            (summary.user_ns, summary.system_ns) = (Some(user_ns), Some(system_ns));
         }
     }
 
@@ -260,7 +279,8 @@ impl Drain {
             let file_name = format!("{}{mark}", file_name(name));
             // Another program of the process may have ended before it in the same pass.
             if maps_file(pid, &file_name) != Some(false) {
-                self.given_up.insert(pid, GivenUp { directory: recorder.directory().to_owned(), file_name });
+                let directory = recorder.directory().to_owned();
+                self.given_up.insert(pid, GivenUp { directory, is_refused: false, file_name });
             }
         }
         if self.left_ranges.len() == MOST_LEFT_RANGES {
@@ -527,9 +547,9 @@ mod tests {
         let mut drain = Drain::new(scratch.path().to_owned(), Arc::new(Allocators::new(&[])));
         drain.pass(&writer);
         assert_eq!(drain.given_up_pids().collect::<Vec<_>>(), [own]);
-        assert_eq!(drain.given_up(own).map(str::to_owned), Some(format!("p{own}-3")));
+        assert_eq!(drain.given_up(own).map(|program| program.directory.clone()), Some(format!("p{own}-3")));
         drop(processes);
-        assert_eq!(drain.given_up(own), None);
+        assert!(drain.given_up(own).is_none());
         assert_eq!(drain.given_up_pids().count(), 0);
         let summaries = drain.finish(&writer).0;
         let named = summaries.iter().filter(|summary| !summary.executable.is_empty());

@@ -172,14 +172,15 @@ impl RecordError {
         let remedy = if is_denied && paranoid.is_some_and(|level| level <= 2) {
             Some("it is somebody else's, or privileged: run slimline as its user, or as root".to_owned())
         } else {
-            perf_refusal::remedy(error.raw_os_error().unwrap_or(0), paranoid)
+            error.raw_os_error().and_then(|errno| perf_refusal::remedy(errno, paranoid))
         };
         Self::Refused { subject, error, remedy }
     }
 
     /// The kernel refused to sample a command that can't be sampled in another way, `why`.
     pub(crate) fn refused_command(why: &str, error: io::Error) -> Self {
-        let remedy = perf_refusal::remedy(error.raw_os_error().unwrap_or(0), perf_refusal::paranoid_level());
+        let paranoid = perf_refusal::paranoid_level();
+        let remedy = error.raw_os_error().and_then(|errno| perf_refusal::remedy(errno, paranoid));
         Self::Refused { subject: why.to_owned(), error, remedy }
     }
 

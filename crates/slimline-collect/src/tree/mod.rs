@@ -148,8 +148,19 @@ impl Tree {
             }
             return;
         }
-        let given_up = self.drain.given_up(pid).map(str::to_owned);
-        if given_up.is_none() && self.with_agent.get(&pid).is_some_and(has_agent) {
+        if let Some(given_up) = self.drain.given_up(pid) {
+            let (directory, is_refused) = (given_up.directory.clone(), given_up.is_refused);
+            self.told.remove(&pid);
+            self.with_agent.remove(&pid);
+            if !is_refused && let Err(refused) = self.sample_from_outside(pid, program, Some(directory), writer) {
+                self.drain.refuse_given_up(pid, &refused);
+            }
+            if let Some(times_ns) = cpu_times_ns(pid).filter(|_| self.outside.program_of(pid).is_none()) {
+                self.drain.set_cpu_times_of_given_up(pid, times_ns);
+            }
+            return;
+        }
+        if self.with_agent.get(&pid).is_some_and(has_agent) {
             return;
         }
         // What it was told as is over.
@@ -157,8 +168,6 @@ impl Tree {
         self.with_agent.remove(&pid);
         let name = text_of(running.name().as_os_str()).into_owned();
         let why = match self.verdicts.on(&running) {
-            // The agent's file holds the reason.
-            _ if given_up.is_some() => format!("the agent of {name} gave up"),
             Verdict::MayHaveAgent => match self.agent.presence_in(pid) {
                 Presence::Loaded { .. }
                     if program != Program::Hidden && !self.drain.has_file_of(pid) && is_forked(pid) =>
@@ -187,7 +196,7 @@ impl Tree {
                 return;
             }
         };
-        if let Err(refused) = self.sample_from_outside(pid, program, given_up, writer) {
+        if let Err(refused) = self.sample_from_outside(pid, program, None, writer) {
             self.told.insert(pid, (program, self.unrecorded.len()));
             self.tell_unrecorded(pid, name, format!("{why}{refused}"), now_ns);
         }
@@ -206,7 +215,9 @@ impl Tree {
         let attach = |options: &_, number| Rings::attach_until_exec(options, pid, number);
         let Some(rings) = self.outside.attach(attach)? else { return Ok(()) };
         let is_same = Program::of(pid) == Some(program)
-            && given_up.as_deref().is_none_or(|directory| self.drain.given_up(pid) == Some(directory));
+            && given_up.as_ref().is_none_or(|directory| {
+                self.drain.given_up(pid).is_some_and(|program| program.directory == *directory)
+            });
         if is_same {
             let adds_to = given_up.map(AddsTo::Rest);
             self.outside.insert(pid, Outside { rings, process: pid, program, adds_to });

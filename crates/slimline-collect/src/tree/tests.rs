@@ -4,18 +4,25 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 
 use slimline_trace::session::SessionWriter;
+use slimline_trace::wire;
 use tempfile::TempDir;
 
 use super::*;
 use crate::allocators::Allocators;
 use crate::loaded_agent::tests::some_library;
+use crate::perf_rings::Sampled;
 use crate::proc_text::tests::Sleeper;
 use crate::record::tests::empty_info;
+use crate::synthetic::SyntheticProcess;
 
 fn tree(scratch: &TempDir) -> Tree {
+    tree_that_samples(scratch, RingOptions::of_clock(1_000_000))
+}
+
+fn tree_that_samples(scratch: &TempDir, options: RingOptions) -> Tree {
     let drain = Drain::new(scratch.path().to_owned(), Arc::new(Allocators::new(&[])));
     let agent = LoadedAgent::new(scratch.path().join("libagent.so"));
-    Tree::new(drain, agent, RingOptions::of_clock(1_000_000))
+    Tree::new(drain, agent, options)
 }
 
 fn writer(scratch: &TempDir) -> WriterThread {
@@ -53,6 +60,25 @@ fn a_thread_is_no_longer_sampled_alone_once_its_process_is() {
     assert_eq!(tree.outside.ids().collect::<Vec<_>>(), [thread]);
     tree.sample_from_outside(own, program, None, &writer).unwrap();
     assert_eq!(tree.outside.ids().collect::<Vec<_>>(), [own]);
+}
+
+#[test]
+fn a_refusal_is_part_of_the_failure_of_the_program_that_gave_up() {
+    let scratch = tempfile::tempdir().unwrap();
+    // No event is ever granted.
+    let options = RingOptions { sampled: Sampled::Hardware(Vec::new()), ..RingOptions::of_clock(1_000_000) };
+    let (mut tree, writer) = (tree_that_samples(&scratch, options), writer(&scratch));
+    let own = std::process::id();
+    let process = SyntheticProcess::create(&scratch.path().join(format!("{own}-0.ring")), own);
+    process.set_state(wire::ProcessState::Failed);
+    tree.drain.pass(&writer);
+    tree.look_at(own, 7, &writer);
+    tree.look_at(own, 8, &writer);
+    let summaries = tree.summaries();
+    let [summary] = &summaries[..] else { panic!("{summaries:?}") };
+    let failure = summary.failure.as_deref().unwrap();
+    assert_eq!(failure, "; the kernel refuses to sample from outside: no event takes samples", "once");
+    assert!(summary.user_ns.is_some() && summary.system_ns.is_some());
 }
 
 /// Shells that each wait for a line, then go on to the next: a copy of the shell, and what it is started by.
