@@ -45,6 +45,8 @@ pub(crate) struct Tree {
     drain: Drain,
     agent: LoadedAgent,
     verdicts: Verdicts,
+    /// The command's own process, if its children are left unrecorded.
+    only: Option<u32>,
     outside: Outsiders,
     /// Those that are not recorded, up to [`MOST_UNRECORDED`]; the last one has the number of all others.
     unrecorded: Vec<ProcessSummary>,
@@ -62,12 +64,13 @@ pub(crate) struct Tree {
 }
 
 impl Tree {
-    /// Those with this agent, and others as these options say.
-    pub(crate) fn new(drain: Drain, agent: LoadedAgent, options: RingOptions) -> Self {
+    /// Those with this agent, and others as these options say; with `only` this process alone.
+    pub(crate) fn new(drain: Drain, agent: LoadedAgent, options: RingOptions, only: Option<u32>) -> Self {
         Self {
             drain,
             agent,
             verdicts: Verdicts::default(),
+            only,
             outside: Outsiders::new(options),
             unrecorded: Vec::new(),
             told: HashMap::new(),
@@ -91,7 +94,8 @@ impl Tree {
         self.last_look_ns = now_ns;
         self.went_on.clear();
         let children: Vec<u32> = known.iter().flat_map(|&pid| children_of(pid)).collect();
-        let pids: HashSet<u32> = known.into_iter().chain(children).collect();
+        let is_followed = |pid: &u32| self.only.is_none_or(|only| only == *pid);
+        let pids: HashSet<u32> = known.into_iter().chain(children).filter(is_followed).collect();
         self.with_agent.retain(|pid, _| pids.contains(pid));
         self.without_file.retain(|pid, _| pids.contains(pid));
         self.without_ring.retain(|(pid, _), _| pids.contains(pid));

@@ -22,7 +22,7 @@ fn tree(scratch: &TempDir) -> Tree {
 fn tree_that_samples(scratch: &TempDir, options: RingOptions) -> Tree {
     let drain = Drain::new(scratch.path().to_owned(), Arc::new(Allocators::new(&[])));
     let agent = LoadedAgent::new(scratch.path().join("libagent.so"));
-    Tree::new(drain, agent, options)
+    Tree::new(drain, agent, options, None)
 }
 
 fn writer(scratch: &TempDir) -> WriterThread {

@@ -481,6 +481,19 @@ fn traced_processes_share_a_line() {
     assert!(failed.iter().all(same), "{failed:?} {notes:?}");
 }
 
+/// Installs a seccomp filter that allows everything.
+const CONFINING: &str = "#include <stddef.h>
+    #include <sys/prctl.h>
+    #include <linux/filter.h>
+    #include <linux/seccomp.h>
+    static void confine(void) {
+        struct sock_filter all[] = {BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
+        struct sock_fprog program = {1, all};
+        prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+        prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program);
+    }
+    ";
+
 /// Its library ends recording before the kernel may kill for a system call.
 #[test]
 fn a_program_that_confines_itself_is_sampled_from_outside_from_then_on() {
@@ -488,31 +501,51 @@ fn a_program_that_confines_itself_is_sampled_from_outside_from_then_on() {
     if !is_allowed(&scratch, "a_program_that_confines_itself_is_sampled_from_outside_from_then_on") {
         return;
     }
-    const CONFINING: &str = "#include <stddef.h>
-        #include <sys/prctl.h>
-        #include <linux/filter.h>
-        #include <linux/seccomp.h>
-        static void confine(void) {
-            struct sock_filter all[] = {BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
-            struct sock_fprog program = {1, all};
-            prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
-            prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program);
-        }
-        ";
     let main = "int main(int count, char **arguments) {";
-    let source = waiting_walk().replace(main, &format!("{main} confine();"));
+    let source = waiting_walk().replace(main, &format!("{main} if (!fork()) return 0; confine();"));
     let program = scratch.compile("walk", &format!("{CONFINING}{source}"), &["-O1", "-g"]);
-    let mut record = scratch.slimline(["record", "--"]);
-    record.arg(&program).arg("go");
-    let mut recording = Recording::start(&scratch, record);
-    recording
-        .wait_for("it was sampled from outside", |process| process.trigger == Trigger::PerfRing && process.samples > 0);
+    for options in [&[][..], &["--no-children"]] {
+        let _ = fs::remove_dir_all(scratch.session());
+        let mut record = scratch.slimline(["record"]);
+        record.args(options).arg("--").arg(&program).arg("go");
+        let mut recording = Recording::start(&scratch, record);
+        recording.wait_for("it was sampled from outside", |process| {
+            process.trigger == Trigger::PerfRing && process.samples > 0
+        });
+        let_go(&scratch, "go");
+        let output = recording.end();
+        fs::remove_file(scratch.path("go")).unwrap();
+        assert_eq!((output.status.code(), stdout(&output).as_str()), (Some(0), "0\n"), "{}", stderr(&output));
+        let notes = report(&scratch).session.notes;
+        let told = |note: &String| note.contains("was sampled from outside: it confined itself");
+        assert!(notes.iter().any(told), "{notes:?}");
+        let children = if options.is_empty() { 1 } else { 0 };
+        assert_eq!(info(&scratch).process_count(), 1 + children, "{options:?}");
+    }
+}
+
+/// Without its children, which are static as well.
+#[test]
+fn a_static_program_that_the_command_becomes_is_sampled_without_its_children() {
+    let test = "a_static_program_that_the_command_becomes_is_sampled_without_its_children";
+    let scratch = Scratch::new();
+    if !is_allowed(&scratch, test) {
+        return;
+    }
+    let main = "int main(int count, char **arguments) {";
+    let source = waiting_walk().replace(main, &format!("{main} fork();"));
+    let program = scratch.compile("walk", &source, &["-O1", "-static"]);
+    let script = format!("exec {} go", program.display());
+    let mut recording =
+        Recording::start(&scratch, scratch.slimline(["record", "--no-children", "--", "bash", "-c", &script]));
+    recording.wait_for_samples(&program);
     let_go(&scratch, "go");
     let output = recording.end();
-    assert_eq!((output.status.code(), stdout(&output).as_str()), (Some(0), "0\n"), "{}", stderr(&output));
-    let notes = report(&scratch).session.notes;
-    let told = |note: &String| note.contains("was sampled from outside: it confined itself");
-    assert!(notes.iter().any(told), "{notes:?}");
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let processes = info(&scratch).processes;
+    let outside: Vec<_> = processes.iter().filter(|process| process.trigger == Trigger::PerfRing).collect();
+    assert_eq!(outside.len(), 1, "{processes:?}");
+    assert_eq!(outside[0].pid, processes[0].pid, "{processes:?}");
 }
 
 /// Its loader refuses a library that needs what it lacks, and with that the program.
