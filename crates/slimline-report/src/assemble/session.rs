@@ -31,8 +31,8 @@ pub(super) fn view(
 ) -> view::Session {
     // Agents count in memory that their target can scribble over: sums must not overflow.
     let sum = |of: fn(&ProcessSummary) -> u64| info.processes.iter().map(of).fold(0, u64::saturating_add);
-    let user_ns = sum(|process| process.user_ns.unwrap_or(0));
     let collector = &info.collector;
+    let user_ns = user_ns(info);
     let skid = &collector.skid;
     let calibration: u64 = skid.samples_at_distance.iter().copied().fold(0, u64::saturating_add);
     let agreeing = skid.samples_at_distance.get(skid.instructions as usize).copied().unwrap_or(0);
@@ -94,6 +94,14 @@ pub(super) fn view(
         no_samples_because: (quality.samples == 0).then(|| why_no_samples(info)).flatten(),
         notes: notes(info),
     }
+}
+
+/// CPU time in user mode that is known of all processes. One that told no times, as it was killed or sampled from outside,
+/// used at least the time of its samples.
+fn user_ns(info: &SessionInfo) -> u64 {
+    let is_time = info.collector.weight.is_time();
+    let known = |process: &ProcessSummary| process.user_ns.unwrap_or(if is_time { process.weight } else { 0 });
+    info.processes.iter().map(known).fold(0, u64::saturating_add)
 }
 
 fn lost(info: &SessionInfo, quality: &SampleQuality) -> view::Lost {
@@ -195,17 +203,20 @@ fn notes(info: &SessionInfo) -> Vec<String> {
             collector.trigger_reason
         ));
     }
-    // Threads that were sampled alone are no process.
-    let is_outside = |process: &&ProcessSummary| {
-        process.trigger == Trigger::PerfRing && !matches!(process.adds_to, Some(AddsTo::Thread(_)))
-    };
+    // Those whose agents gave up have lines of their own, with the reason.
+    let is_outside = |process: &&ProcessSummary| process.trigger == Trigger::PerfRing && process.adds_to.is_none();
     let outside = info.processes.iter().filter(is_outside).count();
     if outside > 0 && collector.trigger != Trigger::PerfRing {
         notes.push(format!(
             "{outside} of {} processes were sampled from outside, which does not tell their heap allocations apart: their programs \
-             can't have the agent, were started without it (env -i), began by a system call that it did not see, or it gave up",
+             can't have the agent, were started without it (env -i), or began by a system call that it did not see",
             info.process_count()
         ));
+    }
+    let threads = info.processes.iter().filter(|process| matches!(process.adds_to, Some(AddsTo::Thread(_)))).count();
+    if threads > 0 {
+        let were = if threads == 1 { "1 thread was" } else { &format!("{threads} threads were") };
+        notes.push(format!("{were} sampled from outside: system calls (clone) began them that the agent did not see"));
     }
     let is_hardware = collector.trigger == Trigger::Counter;
     if is_hardware && info.imported.is_none() {
@@ -268,7 +279,7 @@ fn recordings(info: &SessionInfo) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use slimline_trace::session::{FoundAllocator, HookOutcome, Imported};
+    use slimline_trace::session::{FoundAllocator, HookOutcome, Imported, WeightUnit};
 
     use super::*;
     use crate::session_info::{info, summary};
@@ -344,6 +355,38 @@ mod tests {
         let told = notes(&info);
         assert_eq!(told.len(), 2, "{told:?}");
         assert!(told[0].contains("were not looked for in objects that are loaded while it runs (dlopen)"), "{told:?}");
+    }
+
+    #[test]
+    fn each_process_that_was_sampled_from_outside_has_one_note() {
+        let mut info = info();
+        let outside =
+            |directory: &str, adds_to| ProcessSummary { trigger: Trigger::PerfRing, adds_to, ..summary(directory) };
+        let failed = ProcessSummary { failure: Some("it is traced".to_owned()), ..summary("p8-0") };
+        info.processes.extend([
+            failed,
+            outside("p8-1000", Some(AddsTo::Rest("p8-0".to_owned()))),
+            outside("p7-1001", Some(AddsTo::Thread("p7-0".to_owned()))),
+            outside("p9-1002", None),
+        ]);
+        let notes = notes(&info);
+        let outside: Vec<&String> = notes.iter().filter(|note| note.contains("from outside")).collect();
+        let [processes, thread, failed] = outside[..] else { panic!("{notes:?}") };
+        assert!(processes.starts_with("1 of 3 processes were sampled from outside, "), "{processes}");
+        assert!(thread.starts_with("1 thread was sampled from outside: "), "{thread}");
+        assert_eq!(failed, "process 7 (/opt/program) was sampled from outside: it is traced");
+    }
+
+    /// Its samples' time counts: the kernel's share is of all time that is known.
+    #[test]
+    fn processes_without_times_used_what_their_samples_weigh() {
+        let mut info = info();
+        info.processes[0].user_ns = Some(1_000_000);
+        info.processes[0].system_ns = Some(6_000_000);
+        info.processes.push(ProcessSummary { trigger: Trigger::PerfRing, weight: 93_000_000, ..summary("p8-1000") });
+        assert_eq!(user_ns(&info), 94_000_000);
+        info.collector.weight = WeightUnit::LatencyCycles;
+        assert_eq!(user_ns(&info), 1_000_000);
     }
 
     #[test]
