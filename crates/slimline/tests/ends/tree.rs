@@ -502,7 +502,10 @@ fn a_program_that_confines_itself_is_sampled_from_outside_from_then_on() {
         return;
     }
     let main = "int main(int count, char **arguments) {";
-    let source = waiting_walk().replace(main, &format!("{main} if (!fork()) return 0; confine();"));
+    let (sum, block) = ("sum += items", "block = malloc(64), free(block), sum += items");
+    let begin = format!("{main} void *volatile block; if (!fork()) return 0; confine();");
+    let source = waiting_walk().replace(main, &begin).replace(sum, block);
+    assert!(source.contains(&begin) && source.contains(block));
     let program = scratch.compile("walk", &format!("{CONFINING}{source}"), &["-O1", "-g"]);
     for options in [&[][..], &["--no-children"]] {
         let _ = fs::remove_dir_all(scratch.session());
@@ -510,15 +513,20 @@ fn a_program_that_confines_itself_is_sampled_from_outside_from_then_on() {
         record.args(options).arg("--").arg(&program).arg("go");
         let mut recording = Recording::start(&scratch, record);
         recording.wait_for("it was sampled from outside", |process| {
-            process.trigger == Trigger::PerfRing && process.samples > 0
+            process.trigger == Trigger::PerfRing && process.samples > 30
         });
         let_go(&scratch, "go");
         let output = recording.end();
         fs::remove_file(scratch.path("go")).unwrap();
         assert_eq!((output.status.code(), stdout(&output).as_str()), (Some(0), "0\n"), "{}", stderr(&output));
-        let notes = report(&scratch).session.notes;
-        let told = |note: &String| note.contains("was sampled from outside: it confined itself");
-        assert!(notes.iter().any(told), "{notes:?}");
+        let report = report(&scratch);
+        let notes = &report.session.notes;
+        let told = |note: &&String| note.contains("was sampled from outside");
+        assert_eq!(notes.iter().filter(told).count(), 1, "{notes:?}");
+        assert!(notes.iter().any(|note| note.contains("was sampled from outside: it confined itself")), "{notes:?}");
+        let names = report.groups.iter().map(|group| group.name.as_str());
+        let own: Vec<&str> = names.filter(|name| name.contains("slimline") || name.contains(".ring")).collect();
+        assert!(own.is_empty(), "the agent's hooks still run, and use memory of slimline's: {own:?}");
         let children = if options.is_empty() { 1 } else { 0 };
         assert_eq!(info(&scratch).process_count(), 1 + children, "{options:?}");
     }
