@@ -6,26 +6,52 @@ use slimline_trace::session::{ProcessSummary, SessionInfo};
 
 use crate::text::number::duration;
 
-/// Processes of one program that failed for one reason and were treated alike.
+/// What became of a process whose agent failed.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+enum Fate {
+    Outside,
+    /// Its agent had recorded something before it gave up.
+    InPart,
+    Nothing,
+}
+
+/// Processes of one program that failed for one reason and had one fate.
 struct Alike<'s> {
     first: &'s ProcessSummary,
+    program: &'s str,
     why: &'s str,
-    is_outside: bool,
+    fate: Fate,
     count: u64,
-    /// CPU time that they are known to have used, if they were not recorded.
+    /// CPU time that they are known to have used.
     cpu_ns: u64,
 }
 
 /// Which processes were not recorded or were sampled from outside instead, and why: a line for each program and reason.
 pub fn failures(info: &SessionInfo) -> Vec<String> {
     let went_on_outside = info.went_on_outside();
+    let mut last_program_ns: HashMap<u32, u64> = HashMap::new();
+    for process in info.processes.iter().filter(|process| process.adds_to.is_none()) {
+        let last_ns = last_program_ns.entry(process.pid).or_default();
+        *last_ns = process.started_ns.max(*last_ns);
+    }
     let mut all: Vec<Alike<'_>> = Vec::new();
     let mut places = HashMap::new();
     for process in &info.processes {
         let Some(why) = process.failure.as_deref() else { continue };
-        let is_outside = went_on_outside.contains(process.directory.as_str());
-        let place = *places.entry((&process.executable, why, is_outside)).or_insert_with(|| {
-            all.push(Alike { first: process, why, is_outside, count: 0, cpu_ns: 0 });
+        let fate = match process {
+            _ if went_on_outside.contains(process.directory.as_str()) => Fate::Outside,
+            _ if process.samples > 0 || process.allocations > 0 => Fate::InPart,
+            _ => Fate::Nothing,
+        };
+        let program = match process.executable.as_str() {
+            // It went on to another one before anybody could ask what it was.
+            "" if last_program_ns.get(&process.pid).is_some_and(|&last_ns| last_ns > process.started_ns) => {
+                "before exec"
+            }
+            program => program,
+        };
+        let place = *places.entry((program, why, fate)).or_insert_with(|| {
+            all.push(Alike { first: process, program, why, fate, count: 0, cpu_ns: 0 });
             all.len() - 1
         });
         let alike = &mut all[place];
@@ -40,18 +66,21 @@ pub fn failures(info: &SessionInfo) -> Vec<String> {
 
 impl Alike<'_> {
     fn line(&self) -> String {
-        let Self { first, why, is_outside, count, cpu_ns } = self;
+        let Self { first, program, why, fate, count, cpu_ns } = self;
         // It may have ended before anybody could ask what it ran.
-        let program = if first.executable.is_empty() { String::new() } else { format!(" ({})", first.executable) };
+        let program = if program.is_empty() { String::new() } else { format!(" ({program})") };
         let (others, were, they) = match count {
             1 => (String::new(), "was", "it"),
             _ => (format!(" and {} more", count - 1), "were", "they"),
         };
-        let fate = if *is_outside { "sampled from outside" } else { "not recorded" };
         let used = match cpu_ns {
-            0 => String::new(),
-            _ if *is_outside => String::new(),
-            _ => format!("; {they} used at least {} of CPU time", duration(*cpu_ns)),
+            1.. if *fate != Fate::Outside => format!("; {they} used at least {} of CPU time", duration(*cpu_ns)),
+            _ => String::new(),
+        };
+        let fate = match fate {
+            Fate::Outside => "sampled from outside",
+            Fate::InPart => "recorded in part",
+            Fate::Nothing => "not recorded",
         };
         format!("process {}{program}{others} {were} {fate}: {why}{used}", first.pid)
     }
@@ -65,7 +94,8 @@ mod tests {
     use crate::session_info::{info, summary};
 
     fn failed(pid: u32, why: &str) -> ProcessSummary {
-        ProcessSummary { pid, failure: Some(why.to_owned()), ..summary(&format!("p{pid}-0")) }
+        let (directory, failure) = (format!("p{pid}-0"), Some(why.to_owned()));
+        ProcessSummary { pid, failure, samples: 0, allocations: 0, ..summary(&directory) }
     }
 
     fn lines(processes: Vec<ProcessSummary>) -> Vec<String> {
@@ -98,6 +128,23 @@ mod tests {
             "process 7 (/opt/program) was sampled from outside: it is traced",
         ];
         assert_eq!(lines(vec![shell, failed(7, "it is traced"), outside]), expected);
+    }
+
+    #[test]
+    fn what_was_recorded_before_a_failure_counts() {
+        let started = ProcessSummary { allocations: 1, ..failed(7, "it confined itself") };
+        assert_eq!(lines(vec![started]), ["process 7 (/opt/program) was recorded in part: it confined itself"]);
+    }
+
+    /// As gdb's shell.
+    #[test]
+    fn a_program_without_a_name_is_distinguished_from_the_next_one_of_its_process() {
+        let shell = ProcessSummary { executable: String::new(), started_ns: 50, ..failed(7, "it is traced") };
+        let expected = [
+            "process 7 (before exec) was not recorded: it is traced",
+            "process 7 (/opt/program) was not recorded: it is traced",
+        ];
+        assert_eq!(lines(vec![shell, failed(7, "it is traced")]), expected);
     }
 
     #[test]

@@ -581,7 +581,7 @@ int main(void) {
     let output = scratch.slimline(["record", "--", text(&program)]).output().unwrap();
     let said = stderr(&output);
     assert!(output.status.success(), "{said}");
-    assert!(said.contains("was not recorded: the file that it shares with slimline was cut off"), "{said}");
+    assert!(said.contains(": the file that it shares with slimline was cut off"), "{said}");
     let session = Session::open(&scratch.session()).unwrap();
     assert!(session.info().complete && session.info().processes.iter().any(|process| process.samples > 0), "{said}");
 }
