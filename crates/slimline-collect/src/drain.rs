@@ -1,5 +1,6 @@
 //! All processes of a run: finding their files, draining them, handing their rows on.
 
+use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::fs::{self, DirEntry};
 use std::mem::offset_of;
@@ -7,6 +8,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use slimline_trace::path_text::DELETED;
 use slimline_trace::session::{ProcessState, ProcessSummary};
 use slimline_trace::wire::{PROCESS_FILE_EXTENSION, ProcessHeader, RING_BYTES};
 
@@ -14,13 +16,13 @@ use crate::allocators::Allocators;
 use crate::clock::monotonic_ns;
 use crate::mapped_path::executable_of;
 use crate::pid_namespace::{Numbers, Origin};
-use crate::proc_stat;
 use crate::process_summary::{NoFile, without_file};
 use crate::range_life::RangeLives;
 use crate::recorder::Recorder;
 use crate::ring::{OpenError, ProcessFile};
 use crate::source::{PartSchedule, Source};
 use crate::writer_thread::WriterThread;
+use crate::{proc_stat, proc_text};
 
 /// Pauses between passes: half a ring at the default rate, and what a ring that fills quickly may need.
 const LONGEST_PAUSE: Duration = Duration::from_millis(50);
@@ -54,9 +56,20 @@ pub(crate) struct Drain {
     schedule: PartSchedule,
     last_look_ns: u64,
     /// Processes that run on though their agents gave up.
-    given_up: HashSet<u32>,
+    given_up: HashMap<u32, GivenUp>,
     /// Of those that ended last, for children that are found after them: numbers, when they began, and their ranges.
     left_ranges: VecDeque<((u64, u32), u64, RangeLives)>,
+}
+
+/// A program whose agent gave up.
+#[derive(Debug)]
+pub(crate) struct GivenUp {
+    /// Directory of its summary.
+    pub(crate) directory: String,
+    /// Whether it can't be sampled from outside, as its summary says.
+    pub(crate) is_refused: bool,
+    /// The agent's file, as `/proc/<pid>/maps` ends its path. The program has it mapped until `exec`.
+    file_name: String,
 }
 
 /// Processes whose ranges are kept for children that are found after their end.
@@ -77,7 +90,7 @@ impl Drain {
             pause: Duration::from_millis(5),
             schedule: PartSchedule::starting(now_ns),
             last_look_ns: now_ns,
-            given_up: HashSet::new(),
+            given_up: HashMap::new(),
             left_ranges: VecDeque::new(),
         }
     }
@@ -114,22 +127,58 @@ impl Drain {
             || self.ended.values().any(|summary| summary.pid == pid)
     }
 
-    /// Processes whose agents gave up, as where they confined themselves, and made no file since.
-    pub(crate) fn given_up(&self) -> &HashSet<u32> {
-        &self.given_up
+    /// Processes whose agents gave up, for example because they confined themselves, and made no file since.
+    pub(crate) fn given_up_pids(&self) -> impl Iterator<Item = u32> {
+        self.given_up.keys().copied()
     }
 
-    /// Takes out a process that has ended.
+    /// What `pid` runs now, if that program's agent gave up. Forgets a program that has ended.
+    pub(crate) fn given_up(&mut self, pid: u32) -> Option<&GivenUp> {
+        let Entry::Occupied(entry) = self.given_up.entry(pid) else { return None };
+        // Unreadable as long as the process hides.
+        if maps_file(pid, &entry.get().file_name)? {
+            Some(entry.into_mut())
+        } else {
+            entry.remove();
+            None
+        }
+    }
+
+    /// Says in the summary of a program that gave up why it can't be sampled from outside either.
+    pub(crate) fn refuse_given_up(&mut self, pid: u32, why: &str) {
+        let Some(given_up) = self.given_up.get_mut(&pid) else { return };
+        given_up.is_refused = true;
+        if let Some(failure) = self.ended.get_mut(&given_up.directory).and_then(|summary| summary.failure.as_mut()) {
+            failure.push_str(why);
+        }
+    }
+
+    /// Says in the summary of a program that gave up how much CPU time its process has used.
+    pub(crate) fn set_cpu_times_of_given_up(&mut self, pid: u32, (user_ns, system_ns): (u64, u64)) {
+        let directory = self.given_up.get(&pid).map(|given_up| given_up.directory.as_str());
+        if let Some(summary) = directory.and_then(|directory| self.ended.get_mut(directory)) {
+            (summary.user_ns, summary.system_ns) = (Some(user_ns), Some(system_ns));
+        }
+    }
+
+    /// Forgets a process that has ended.
     pub(crate) fn forget_given_up(&mut self, pid: u32) {
         self.given_up.remove(&pid);
     }
 
+    /// Directory of the program that process `pid` runs, if its agent records it.
+    pub(crate) fn directory_of(&self, pid: u32) -> Option<String> {
+        self.latest_of(pid).map(|recorder| recorder.directory().to_owned())
+    }
+
+    fn latest_of(&self, pid: u32) -> Option<&Recorder> {
+        let of_process = self.running.values().filter(|recorder| recorder.pid() == Some(pid));
+        of_process.max_by_key(|recorder| recorder.started_ns())
+    }
+
     /// Whether the agent of process `pid` records its thread `tid`; also where nothing is known of the process.
     pub(crate) fn has_ring_of(&self, pid: u32, tid: u32) -> bool {
-        let of_process = self.running.values().filter(|recorder| recorder.pid() == Some(pid));
-        of_process
-            .max_by_key(|recorder| recorder.started_ns())
-            .is_none_or(|recorder| recorder.has_ended() || recorder.has_ring_of(tid))
+        self.latest_of(pid).is_none_or(|recorder| recorder.has_ended() || recorder.has_ring_of(tid))
     }
 
     /// Processes that may run still.
@@ -151,8 +200,8 @@ impl Drain {
         // A run directory that can't be read shows no processes; nothing better can be done while the target runs.
         let mut forked = Vec::new();
         for entry in fs::read_dir(&self.run_directory).into_iter().flatten().flatten() {
-            let file_name = entry.file_name();
-            let Some(name) = file_name.to_str().and_then(process_of) else { continue };
+            let Ok(file_name) = entry.file_name().into_string() else { continue };
+            let Some(name) = process_of(&file_name) else { continue };
             if self.running.contains_key(name) || self.left.contains(name) {
                 continue;
             }
@@ -170,7 +219,9 @@ impl Drain {
                     );
                     let directory = self.new_directory(numbers.pid, name);
                     let executable = (numbers.origin == Origin::Here).then(|| executable_of(numbers.pid));
-                    let executable = executable.filter(|path| !path.is_empty());
+                    // Checked afterwards: the process may have gone on to another program since it made the file.
+                    let is_same_program = || maps_file(numbers.pid, &file_name) != Some(false);
+                    let executable = executable.filter(|path| !path.is_empty() && is_same_program());
                     let allocators = Arc::clone(&self.allocators);
                     let recorder = Recorder::new(file, numbers, directory.clone(), executable, allocators);
                     if let Some(pid) = recorder.pid() {
@@ -203,11 +254,13 @@ impl Drain {
         self.remove_file(name);
     }
 
-    /// Gives its memory back. Where that fails the directory's end does it.
-    fn remove_file(&mut self, name: &str) {
-        if fs::remove_file(self.run_directory.join(format!("{name}.{PROCESS_FILE_EXTENSION}"))).is_err() {
+    /// Gives its memory back. Where that fails the directory's end does it. Returns whether the file is gone.
+    fn remove_file(&mut self, name: &str) -> bool {
+        let is_gone = fs::remove_file(self.run_directory.join(file_name(name))).is_ok();
+        if !is_gone {
             self.left.insert(name.to_owned());
         }
+        is_gone
     }
 
     fn end_process(&mut self, name: &str, writer: &WriterThread) {
@@ -218,11 +271,18 @@ impl Drain {
         }
         let may_live = recorder.may_live();
         let summary = recorder.summary(monotonic_ns(), may_live);
-        if may_live && !recorder.is_cut() && summary.state == ProcessState::Failed {
-            self.given_up.extend(recorder.pid());
-        }
+        let has_given_up = may_live && !recorder.is_cut() && summary.state == ProcessState::Failed;
         self.ended.insert(recorder.directory().to_owned(), summary);
-        self.remove_file(name);
+        let is_removed = self.remove_file(name);
+        if let Some(pid) = recorder.pid().filter(|_| has_given_up) {
+            let mark = if is_removed { DELETED } else { "" };
+            let file_name = format!("{}{mark}", file_name(name));
+            // Another program of the process may have ended before it in the same pass.
+            if maps_file(pid, &file_name) != Some(false) {
+                let directory = recorder.directory().to_owned();
+                self.given_up.insert(pid, GivenUp { directory, is_refused: false, file_name });
+            }
+        }
         if self.left_ranges.len() == MOST_LEFT_RANGES {
             self.left_ranges.pop_front();
         }
@@ -309,6 +369,17 @@ impl Source for Drain {
 fn send_part(recorder: &mut Recorder, writer: &WriterThread) {
     let rows = recorder.take_part();
     writer.send_part(recorder.directory(), rows);
+}
+
+/// The name of the file of process `name`.
+fn file_name(name: &str) -> String {
+    format!("{name}.{PROCESS_FILE_EXTENSION}")
+}
+
+/// Whether `pid` has a file of this name mapped, whatever directory it sees it in; `None` if its mappings can't be read.
+fn maps_file(pid: u32, file_name: &str) -> Option<bool> {
+    let mappings = proc_text::read(&format!("/proc/{pid}/maps")).ok().filter(|mappings| !mappings.is_empty())?;
+    Some(mappings.lines().any(|line| line.strip_suffix(file_name).is_some_and(|path| path.ends_with('/'))))
 }
 
 /// `<pid>-<n>` where `file_name` is that of a process file.
@@ -456,6 +527,34 @@ mod tests {
             assert!(failure.contains("(ulimit -f)") && failure.ends_with("begun") == is_new, "{failure}");
             assert_eq!(summary.state, ProcessState::Failed);
         }
+        writer.finish().1.unwrap();
+    }
+
+    /// In whatever order programs of one process are seen to end.
+    #[test]
+    fn the_program_that_gave_up_is_the_one_that_has_its_file_mapped() {
+        let scratch = tempfile::tempdir().unwrap();
+        let writer = writer(&scratch);
+        let (own, sleeper) = (std::process::id(), Sleeper::start());
+        let other = sleeper.child.id();
+        // This process maps them all. The other one is as if it had called exec since.
+        let failed = |pid: u32, number: u32| {
+            let process = SyntheticProcess::create(&scratch.path().join(format!("{pid}-{number}.ring")), pid);
+            process.set_state(wire::ProcessState::Failed);
+            process
+        };
+        let processes = [failed(own, 3), failed(other, 0), failed(other, 1)];
+        let mut drain = Drain::new(scratch.path().to_owned(), Arc::new(Allocators::new(&[])));
+        drain.pass(&writer);
+        assert_eq!(drain.given_up_pids().collect::<Vec<_>>(), [own]);
+        assert_eq!(drain.given_up(own).map(|program| program.directory.clone()), Some(format!("p{own}-3")));
+        drop(processes);
+        assert!(drain.given_up(own).is_none());
+        assert_eq!(drain.given_up_pids().count(), 0);
+        let summaries = drain.finish(&writer).0;
+        let named = summaries.iter().filter(|summary| !summary.executable.is_empty());
+        let named: Vec<u32> = named.map(|summary| summary.pid).collect();
+        assert_eq!(named, [own], "what the other one runs now is not the program that gave up");
         writer.finish().1.unwrap();
     }
 

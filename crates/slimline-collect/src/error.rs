@@ -51,8 +51,7 @@ pub enum RecordError {
         found: String,
     },
     /// The kernel does not let us sample it from outside.
-    #[error("{subject}: the kernel refuses to sample from outside: {error}{}",
-        remedy.as_ref().map(|remedy| format!(" ({remedy})")).unwrap_or_default())]
+    #[error("{subject}: {}", refusal(error, remedy.as_deref()))]
     Refused {
         /// A process, or why a program can't be sampled in another way.
         subject: String,
@@ -149,6 +148,12 @@ pub enum RecordError {
     },
 }
 
+/// What the kernel said, and what would help.
+fn refusal(error: &io::Error, remedy: Option<&str>) -> String {
+    let remedy = remedy.map(|remedy| format!(" ({remedy})")).unwrap_or_default();
+    format!("the kernel refuses to sample from outside: {error}{remedy}")
+}
+
 /// The path as a word of a command.
 fn quoted(path: &Path) -> String {
     shell_word(&text_of(path.as_os_str()))
@@ -167,15 +172,24 @@ impl RecordError {
         let remedy = if is_denied && paranoid.is_some_and(|level| level <= 2) {
             Some("it is somebody else's, or privileged: run slimline as its user, or as root".to_owned())
         } else {
-            perf_refusal::remedy(error.raw_os_error().unwrap_or(0), paranoid)
+            error.raw_os_error().and_then(|errno| perf_refusal::remedy(errno, paranoid))
         };
         Self::Refused { subject, error, remedy }
     }
 
     /// The kernel refused to sample a command that can't be sampled in another way, `why`.
     pub(crate) fn refused_command(why: &str, error: io::Error) -> Self {
-        let remedy = perf_refusal::remedy(error.raw_os_error().unwrap_or(0), perf_refusal::paranoid_level());
+        let paranoid = perf_refusal::paranoid_level();
+        let remedy = error.raw_os_error().and_then(|errno| perf_refusal::remedy(errno, paranoid));
         Self::Refused { subject: why.to_owned(), error, remedy }
+    }
+
+    /// The same without the process that it is about.
+    pub(crate) fn without_process(&self) -> String {
+        match self {
+            Self::Refused { error, remedy, .. } => refusal(error, remedy.as_deref()),
+            other => other.to_string(),
+        }
     }
 
     pub(crate) fn system(what: &'static str) -> impl FnOnce(io::Error) -> Self {

@@ -6,7 +6,9 @@ use std::mem;
 use std::sync::Arc;
 
 use slimline_trace::address::{Avma, FileOffset};
+use slimline_trace::path_text::DELETED;
 use slimline_trace::tables::{Mapping, Mappings};
+use slimline_trace::wire::AGENT_FILE;
 
 use crate::mapping_history::parse_line;
 
@@ -118,6 +120,15 @@ impl LiveMappings {
         let is_code = matches!(mapping.permissions.as_bytes(), [_, b'-', b'x', ..]) && mapping.path.starts_with('/');
         let offset = (address - mapping.start.0).wrapping_add(mapping.file_offset.0);
         is_code.then_some(CodePlace { number: *number, mapping, offset })
+    }
+
+    /// Whether the code at an address is that of the agent, which stays in a program after it gave up. Nothing but this code
+    /// accesses the memory that slimline has there.
+    pub(crate) fn is_agent(&self, address: u64) -> bool {
+        self.at(address).is_some_and(|there| {
+            let path = &there.mapping.path;
+            path.strip_suffix(DELETED).unwrap_or(path).rsplit('/').next() == Some(AGENT_FILE)
+        })
     }
 
     /// Changes whenever code may lie elsewhere than before.

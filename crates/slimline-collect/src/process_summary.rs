@@ -92,6 +92,7 @@ impl Recorded<'_> {
             sampling_ns: u64_of(offset_of!(ProcessHeader, sampling_ns)),
             allocators: self.allocators.to_vec(),
             unlooked: unlooked(u64_of(offset_of!(ProcessHeader, not_looked_through))),
+            adds_to: None,
             losses: Losses {
                 dropped_samples,
                 dropped_weight,

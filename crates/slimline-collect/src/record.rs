@@ -238,18 +238,14 @@ fn with_agent(options: &RecordOptions, subject: &Subject, program: &Path, runs: 
         let _ = run.write_config(&RunConfig { root_pid: child.id(), ..config });
     }
 
+    let only = (!options.follow_children).then(|| child.id());
     let until = Until::Child(child);
     let drain = Drain::new(run.path().to_owned(), Arc::new(allocators));
-    let followed = if options.follow_children && info.collector.period_ns > 0 {
-        // What it starts may be such that it can't have the agent.
+    let followed = if info.collector.period_ns > 0 {
+        // What the command goes on to or starts may be such that it can't have the agent.
         let ring_options = ring_options(options, &info, Sampled::Clock { period_ns: info.collector.period_ns });
-        follow(
-            until,
-            Tree::new(drain, LoadedAgent::new(run.library(Library::Agent)), ring_options),
-            &mut held,
-            writer,
-            &mut info,
-        )
+        let agent = LoadedAgent::new(run.library(Library::Agent));
+        follow(until, Tree::new(drain, agent, ring_options, only), &mut held, writer, &mut info)
     } else {
         follow(until, drain, &mut held, writer, &mut info)
     };

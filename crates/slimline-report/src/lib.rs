@@ -10,6 +10,7 @@ pub mod csv;
 pub mod declared_layouts;
 pub mod doctor;
 pub mod export;
+mod failures;
 pub mod full_trace;
 mod hint_code;
 pub mod histogram;
@@ -40,6 +41,7 @@ pub mod text;
 pub mod tui;
 pub mod view;
 
+pub use failures::failures;
 pub use hooks::{followed_calls, unseen_calls};
 pub use imported::{import_losses, import_remarks};
 pub use no_samples::{few_samples, why_no_samples};

@@ -501,6 +501,51 @@ fn sessions_of_ranks_are_read_as_one() {
     }
 }
 
+/// An agent's summary of process 7 that failed, and what was sampled from outside: of another program, of a thread, and of the rest.
+fn failed_and_outside() -> Vec<ProcessSummary> {
+    let outside = |directory: &str, adds_to| ProcessSummary { parts: 0, adds_to, ..summary(directory) };
+    vec![
+        ProcessSummary { failure: Some("it is traced".into()), ..summary("p7-0") },
+        outside("p7-1000", None),
+        outside("p7-1001", Some(AddsTo::Thread("p7-0".into()))),
+        outside("p7-1002", Some(AddsTo::Rest("p7-0".into()))),
+    ]
+}
+
+#[test]
+fn a_failed_process_went_on_outside_if_its_rest_was_sampled() {
+    let mut all = SessionInfo { processes: failed_and_outside(), ..info() };
+    assert_eq!(all.went_on_outside().into_iter().collect::<Vec<_>>(), ["p7-0"]);
+    assert_eq!(all.process_count(), 2);
+    all.processes.pop();
+    assert!(all.went_on_outside().is_empty());
+}
+
+#[test]
+fn what_a_process_adds_to_is_written_and_may_be_missing() {
+    let written = |process: &ProcessSummary| serde_json::to_value(process).unwrap();
+    let processes = failed_and_outside();
+    assert_eq!(written(&processes[3])["adds_to"], serde_json::json!({"rest": "p7-0"}));
+    assert!(written(&processes[0]).get("adds_to").is_none(), "as in older sessions");
+    for process in processes {
+        assert_eq!(serde_json::from_value::<ProcessSummary>(written(&process)).unwrap(), process);
+    }
+}
+
+#[test]
+fn ranks_name_what_their_own_processes_add_to() {
+    let (_scratch, run) = empty();
+    for number in 0..2 {
+        let place = write_rank(&run, number, 2, 5000);
+        let info = SessionInfo { processes: failed_and_outside(), ..info() };
+        fs::write(place.join(HEADER_FILE), serde_json::to_vec(&info).unwrap()).unwrap();
+    }
+    let session = Session::open(&run).unwrap();
+    let mut directories: Vec<&str> = session.info().went_on_outside().into_iter().collect();
+    directories.sort_unstable();
+    assert_eq!(directories, ["rank-0/p7-0", "rank-1/p7-0"]);
+}
+
 #[test]
 fn ranks_of_an_earlier_larger_run_are_set_aside() {
     let (_scratch, run) = empty();

@@ -152,7 +152,7 @@ impl Blamer {
         let Self { emulator, accesses, .. } = self;
         emulator.begin();
         for instructions in 0..limit {
-            let before = accesses.len();
+            let (before, from) = (accesses.len(), state.rip);
             if let Err(end) = emulator.step(state, code, &mut |access| accesses.push(access)) {
                 return (instructions, burst_end(end));
             }
@@ -160,6 +160,9 @@ impl Blamer {
                 // Half an instruction's accesses are none.
                 accesses.truncate(before);
                 return (instructions, BurstEnd::Full);
+            }
+            if !CodeMemory::are_neighbours(from, state.rip) && code.is_agent(state.rip) {
+                return (instructions + 1, BurstEnd::Agent);
             }
         }
         (limit, BurstEnd::Limit)
@@ -229,15 +232,17 @@ mod tests {
     use crate::live_mappings::LiveMappings;
 
     const BASE: u64 = 0x40_0000;
+    /// The agent's code follows.
+    const AGENT: u64 = BASE + 0x1000;
 
     /// What a sample at `BASE + ip` of this code is blamed on, and the accesses of its burst.
     fn blame(blamer: &mut Blamer, code: &[u8], ip: u64, registers: &[(usize, u64)]) -> (Blamed, Vec<(u64, u64)>) {
         let file = tempfile::NamedTempFile::new().unwrap();
         fs::write(file.path(), code).unwrap();
         let mut mappings = LiveMappings::default();
-        mappings.map(Mapping {
+        let code_file = Mapping {
             start: Avma(BASE),
-            end: Avma(BASE + 0x1000),
+            end: Avma(AGENT),
             file_offset: FileOffset(0),
             permissions: "r-xp".to_owned(),
             device: String::new(),
@@ -245,7 +250,10 @@ mod tests {
             path: file.path().to_str().unwrap().to_owned(),
             first_seen_ns: 1,
             last_seen_ns: 1,
-        });
+        };
+        let path = "/run/libslimline_agent.so (deleted)".to_owned();
+        mappings.map(Mapping { start: Avma(AGENT), end: Avma(AGENT + 0x1000), path, ..code_file.clone() });
+        mappings.map(code_file);
         let (mut files, mut known, mut plans) = (CodeFiles::default(), KnownFiles::new(), Plans::default());
         let mut memory = files.of(Owner { pid: u32::MAX, mapped_by_s: 0 }, &mappings, &mut known);
         let mut state = State::unknown(BASE + ip);
@@ -270,6 +278,15 @@ mod tests {
         assert_eq!((blamed.ip, blamed.address, blamed.quality), (BASE, 0x8000, Quality::Exact));
         assert_eq!((blamed.instructions, blamed.burst_end), (9, BurstEnd::Limit));
         assert_eq!(accesses, [(0, 0x8008), (0, 0x8010), (0, 0x8018)], "of add jmp, mov add jmp twice, mov");
+    }
+
+    #[test]
+    fn a_burst_ends_where_the_agent_begins() {
+        // 0: mov rax, [rdi]; 3: jmp AGENT
+        let code = [0x48, 0x8b, 0x07, 0xe9, 0xf8, 0x0f, 0x00, 0x00];
+        let mut blamer = Blamer::new(1, 9, 1_000_000);
+        let (blamed, accesses) = blame(&mut blamer, &code, 3, &[(RDI, 0x8000)]);
+        assert_eq!((blamed.instructions, blamed.burst_end, accesses), (1, BurstEnd::Agent, vec![]));
     }
 
     #[test]

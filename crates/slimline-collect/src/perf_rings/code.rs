@@ -133,6 +133,16 @@ pub(crate) struct CodeMemory<'a> {
 }
 
 impl CodeMemory<'_> {
+    /// See [`LiveMappings::is_agent`].
+    pub(crate) fn is_agent(&self, address: u64) -> bool {
+        self.mappings.is_agent(address)
+    }
+
+    /// Whether two addresses lie on one page.
+    pub(crate) const fn are_neighbours(one: u64, other: u64) -> bool {
+        one / PAGE_BYTES == other / PAGE_BYTES
+    }
+
     /// The code of `start..end` around `ip`, as far as it is known without a gap, and where it begins. Empty where that of
     /// `ip` is not.
     pub(crate) fn around(&mut self, ip: u64, start: u64, end: u64) -> (u64, Vec<u8>) {

@@ -35,6 +35,7 @@ pub(super) struct Image {
     lost: u64,
     throttled: u64,
     kernel_samples: u64,
+    in_agent: u64,
     wants_maps: bool,
     last_maps_ns: Option<u64>,
 }
@@ -61,6 +62,7 @@ impl Image {
             lost: 0,
             throttled: 0,
             kernel_samples: 0,
+            in_agent: 0,
             wants_maps: true,
             last_maps_ns: None,
         }
@@ -96,6 +98,13 @@ impl Image {
         self.kernel_samples += 1;
     }
 
+    /// Whether a sample is of slimline's own code. Counts those, as agents do.
+    fn is_in_agent(&mut self, ip: u64) -> bool {
+        let is_in_agent = self.run.mappings().is_agent(ip);
+        self.in_agent += u64::from(is_in_agent);
+        is_in_agent
+    }
+
     /// The hardware sampled an access of a thread.
     pub(super) fn caught(
         &mut self,
@@ -105,7 +114,7 @@ impl Image {
         blamer: &mut Blamer,
         files: &mut CodeFiles,
     ) {
-        if !self.run.has_room() {
+        if self.is_in_agent(sample.ip) || !self.run.has_room() {
             return;
         }
         let CaughtSample { ip, has_exact_ip, mut caught, weight } = sample;
@@ -140,7 +149,7 @@ impl Image {
 
     /// A thread was interrupted.
     pub(super) fn sampled(&mut self, sample: ThreadSample, blamer: &mut Blamer, files: &mut CodeFiles) {
-        if !self.run.has_room() {
+        if self.is_in_agent(sample.ip) || !self.run.has_room() {
             return;
         }
         let ThreadSample { time_ns, tid, ip, registers, weight_ns } = sample;
@@ -187,6 +196,7 @@ impl Image {
             dropped_messages: self.lost,
             throttled: self.throttled,
             kernel_samples: self.kernel_samples,
+            triggers_in_agent: self.in_agent,
             ..summary.losses
         };
         let summary = ProcessSummary { losses, ..summary };

@@ -370,6 +370,15 @@ mod tests {
     }
 
     #[test]
+    fn samples_of_the_agents_code_are_held_back() {
+        let agent = "/run/slimline-1-a/libslimline_agent.so";
+        let events = vec![mapped(1, 7, agent), sample(2, 7, 7, 1), mapped(3, 7, "/bin/tool"), sample(4, 7, 7, 1)];
+        let (_scratch, session) = recorded(tracks(), events);
+        let process = &session.processes()[0];
+        assert_eq!((process.samples, process.losses.triggers_in_agent), (1, 1));
+    }
+
+    #[test]
     fn an_exec_ends_what_is_sampled_up_to_it() {
         let mut tracks = tracks();
         tracks.only = Some(HashSet::from([7]));

@@ -6,11 +6,11 @@ use std::io;
 use slimline_analyze::findings::Findings;
 use slimline_analyze::quality::SampleQuality;
 use slimline_attribute::resolver::{Reason, Resolution, Unresolved};
-use slimline_trace::session::{End, ProcessSummary, SessionInfo, Trigger, Unlooked};
+use slimline_trace::session::{AddsTo, End, ProcessSummary, SessionInfo, Trigger, Unlooked};
 use slimline_trace::wire::{BurstEnd, Quality as Found};
 
 use super::served;
-use crate::{import_remarks, unseen_calls, view, why_no_samples};
+use crate::{failures, import_remarks, unseen_calls, view, why_no_samples};
 
 /// Burst ends in the order in which they are told, with their names.
 const ENDS: [(BurstEnd, &str); 7] = [
@@ -31,8 +31,8 @@ pub(super) fn view(
 ) -> view::Session {
     // Agents count in memory that their target can scribble over: sums must not overflow.
     let sum = |of: fn(&ProcessSummary) -> u64| info.processes.iter().map(of).fold(0, u64::saturating_add);
-    let user_ns = sum(|process| process.user_ns.unwrap_or(0));
     let collector = &info.collector;
+    let user_ns = user_ns(info);
     let skid = &collector.skid;
     let calibration: u64 = skid.samples_at_distance.iter().copied().fold(0, u64::saturating_add);
     let agreeing = skid.samples_at_distance.get(skid.instructions as usize).copied().unwrap_or(0);
@@ -55,7 +55,7 @@ pub(super) fn view(
             None => "end not recorded".to_owned(),
         },
         complete: info.complete,
-        processes: info.processes.len() as u64,
+        processes: info.process_count() as u64,
         threads: resolution.tables.threads.len() as u64,
         samples: quality.samples,
         accesses: quality.burst_accesses,
@@ -94,6 +94,14 @@ pub(super) fn view(
         no_samples_because: (quality.samples == 0).then(|| why_no_samples(info)).flatten(),
         notes: notes(info),
     }
+}
+
+/// CPU time in user mode that is known of all processes. One that told no times, as it was killed or sampled from outside,
+/// used at least the time of its samples.
+fn user_ns(info: &SessionInfo) -> u64 {
+    let is_time = info.collector.weight.is_time();
+    let known = |process: &ProcessSummary| process.user_ns.unwrap_or(if is_time { process.weight } else { 0 });
+    info.processes.iter().map(known).fold(0, u64::saturating_add)
 }
 
 fn lost(info: &SessionInfo, quality: &SampleQuality) -> view::Lost {
@@ -195,13 +203,20 @@ fn notes(info: &SessionInfo) -> Vec<String> {
             collector.trigger_reason
         ));
     }
-    let outside = info.processes.iter().filter(|process| process.trigger == Trigger::PerfRing).count();
+    // Those whose agents gave up have lines of their own, with the reason.
+    let is_outside = |process: &&ProcessSummary| process.trigger == Trigger::PerfRing && process.adds_to.is_none();
+    let outside = info.processes.iter().filter(is_outside).count();
     if outside > 0 && collector.trigger != Trigger::PerfRing {
         notes.push(format!(
             "{outside} of {} processes were sampled from outside, which does not tell their heap allocations apart: their programs \
-             can't have the agent, were started without it (env -i), began by a system call that it did not see, or it gave up",
-            info.processes.len()
+             can't have the agent, were started without it (env -i), or began by a system call that it did not see",
+            info.process_count()
         ));
+    }
+    let threads = info.processes.iter().filter(|process| matches!(process.adds_to, Some(AddsTo::Thread(_)))).count();
+    if threads > 0 {
+        let were = if threads == 1 { "1 thread was" } else { &format!("{threads} threads were") };
+        notes.push(format!("{were} sampled from outside: system calls (clone) began them that the agent did not see"));
     }
     let is_hardware = collector.trigger == Trigger::Counter;
     if is_hardware && info.imported.is_none() {
@@ -248,31 +263,6 @@ fn notes(info: &SessionInfo) -> Vec<String> {
     notes
 }
 
-/// Which processes were not recorded, and why: a line for each program and reason.
-fn failures(info: &SessionInfo) -> Vec<String> {
-    let mut alike: Vec<(&ProcessSummary, &str, bool, u64)> = Vec::new();
-    for process in &info.processes {
-        let Some(failure) = process.failure.as_deref() else { continue };
-        // Those that are no longer told one by one.
-        let count = process.losses.children_unrecorded.saturating_add(1);
-        let is_outside = info.went_on_outside(process);
-        let key = (&process.executable, failure, is_outside);
-        match alike.iter_mut().find(|(first, why, outside, _)| (&first.executable, *why, *outside) == key) {
-            Some((.., so_far)) => *so_far = so_far.saturating_add(count),
-            None => alike.push((process, failure, is_outside, count)),
-        }
-    }
-    let line = |(first, why, is_outside, count): (&ProcessSummary, &str, bool, u64)| {
-        let (pid, program) = (first.pid, &first.executable);
-        let fate = if is_outside { "sampled from outside" } else { "not recorded" };
-        match count {
-            1 => format!("process {pid} ({program}) was {fate}: {why}"),
-            _ => format!("process {pid} ({program}) and {} more were {fate}: {why}", count - 1),
-        }
-    };
-    alike.into_iter().map(line).collect()
-}
-
 /// That several recordings are taken together, and which.
 fn recordings(info: &SessionInfo) -> Option<String> {
     let mut names: Vec<&str> =
@@ -289,7 +279,7 @@ fn recordings(info: &SessionInfo) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use slimline_trace::session::{FoundAllocator, HookOutcome, Imported};
+    use slimline_trace::session::{FoundAllocator, HookOutcome, Imported, WeightUnit};
 
     use super::*;
     use crate::session_info::{info, summary};
@@ -368,27 +358,35 @@ mod tests {
     }
 
     #[test]
-    fn processes_that_were_not_recorded_are_told_by_program_and_reason() {
+    fn each_process_that_was_sampled_from_outside_has_one_note() {
         let mut info = info();
-        let failed = |pid, why: &str| ProcessSummary { pid, failure: Some(why.to_owned()), ..summary("p8-0") };
-        let mut last = failed(9, "for a 32-bit CPU");
-        last.losses.children_unrecorded = 5;
-        info.processes.extend([failed(7, "for a 32-bit CPU"), failed(8, "set-user-id"), last]);
-        let expected = [
-            "process 7 (/opt/program) and 6 more were not recorded: for a 32-bit CPU",
-            "process 8 (/opt/program) was not recorded: set-user-id",
-        ];
-        assert_eq!(notes(&info), expected);
+        let outside =
+            |directory: &str, adds_to| ProcessSummary { trigger: Trigger::PerfRing, adds_to, ..summary(directory) };
+        let failed = ProcessSummary { failure: Some("it is traced".to_owned()), ..summary("p8-0") };
+        info.processes.extend([
+            failed,
+            outside("p8-1000", Some(AddsTo::Rest("p8-0".to_owned()))),
+            outside("p7-1001", Some(AddsTo::Thread("p7-0".to_owned()))),
+            outside("p9-1002", None),
+        ]);
+        let notes = notes(&info);
+        let outside: Vec<&String> = notes.iter().filter(|note| note.contains("from outside")).collect();
+        let [processes, thread, failed] = outside[..] else { panic!("{notes:?}") };
+        assert!(processes.starts_with("1 of 3 processes were sampled from outside, "), "{processes}");
+        assert!(thread.starts_with("1 thread was sampled from outside: "), "{thread}");
+        assert_eq!(failed, "process 7 (/opt/program) was sampled from outside: it is traced");
     }
 
+    /// Its samples' time counts: the kernel's share is of all time that is known.
     #[test]
-    fn a_process_whose_agent_gave_up_was_recorded_where_it_was_sampled_from_outside() {
+    fn processes_without_times_used_what_their_samples_weigh() {
         let mut info = info();
-        let failed = ProcessSummary { pid: 7, failure: Some("process 6 traces it".to_owned()), ..summary("p7-0") };
-        let outside = ProcessSummary { pid: 7, trigger: Trigger::PerfRing, samples: 3, ..summary("p7-1000") };
-        info.processes.extend([failed, outside]);
-        let told = notes(&info);
-        assert_eq!(told.last().unwrap(), "process 7 (/opt/program) was sampled from outside: process 6 traces it");
+        info.processes[0].user_ns = Some(1_000_000);
+        info.processes[0].system_ns = Some(6_000_000);
+        info.processes.push(ProcessSummary { trigger: Trigger::PerfRing, weight: 93_000_000, ..summary("p8-1000") });
+        assert_eq!(user_ns(&info), 94_000_000);
+        info.collector.weight = WeightUnit::LatencyCycles;
+        assert_eq!(user_ns(&info), 1_000_000);
     }
 
     #[test]

@@ -42,9 +42,9 @@ pub struct Session {
     pub accesses: u64,
     /// Weight of all samples.
     pub weight_total: u64,
-    /// CPU time in user mode and in the kernel, of all processes that ended.
+    /// CPU time in user mode of all processes: of those that told none, the time of their samples.
     pub user_ns: u64,
-    /// See `user_ns`. No samples are taken there.
+    /// CPU time in the kernel of the processes that told it. No samples are taken there.
     pub system_ns: u64,
     /// User time that no sample stands for: triggers that were held back, ticks that found another thread, threads and
     /// processes that were not sampled. 0 where samples do not weigh time.

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::{End, SessionError, SessionInfo, read_one_header};
+use super::{AddsTo, End, SessionError, SessionInfo, read_one_header};
 use crate::place::OLD;
 
 /// The sessions in the subdirectories of `directory`, by name; numbers in names count as numbers.
@@ -54,6 +54,9 @@ pub(super) fn merged(directory: &Path, sessions: Vec<(String, SessionInfo)>) -> 
     for (name, mut info) in sessions {
         for process in &mut info.processes {
             process.directory = format!("{name}/{}", process.directory);
+            if let Some(AddsTo::Rest(directory) | AddsTo::Thread(directory)) = &mut process.adds_to {
+                *directory = format!("{name}/{directory}");
+            }
         }
         info.stopped_early = info.stopped_early.map(|why| format!("{name}: {why}"));
         merged = Some(match merged {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::Imported;
+use super::{AddsTo, Imported};
 
 /// The whole content of `session.json`. Fields that came after the first version have a default, so that older sessions
 /// can be read.
@@ -46,14 +46,6 @@ pub struct SessionInfo {
 }
 
 impl SessionInfo {
-    /// Whether a process whose agent gave up was sampled from outside from then on.
-    pub fn went_on_outside(&self, process: &ProcessSummary) -> bool {
-        let is_outside = |other: &ProcessSummary| {
-            other.pid == process.pid && other.trigger == Trigger::PerfRing && other.samples > 0
-        };
-        process.failure.is_some() && self.processes.iter().any(is_outside)
-    }
-
     /// Time recorded.
     pub fn duration_ns(&self) -> u64 {
         self.ended_ns.saturating_sub(self.started_ns)
@@ -352,6 +344,9 @@ pub struct ProcessSummary {
     /// In which of its objects they were not looked for.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unlooked: Vec<Unlooked>,
+    /// The process that this one is a part of, if an agent recorded another part of it. `None` in older sessions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub adds_to: Option<AddsTo>,
     /// What is missing.
     pub losses: Losses,
 }
@@ -452,6 +447,7 @@ impl ProcessSummary {
             between_errno: 0,
             allocators: Vec::new(),
             unlooked: Vec::new(),
+            adds_to: None,
             forked_ns: 0,
             started_ns,
             ended_ns: started_ns,

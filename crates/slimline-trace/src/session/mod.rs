@@ -46,6 +46,7 @@ mod gather;
 mod imported;
 mod info;
 mod manifest;
+mod outside;
 mod rank;
 mod writer;
 
@@ -63,6 +64,7 @@ pub use info::{
     Cache, Collector, End, FoundAllocator, HookOutcome, Losses, Machine, ProcessState, ProcessSummary, SampledEvent,
     SessionInfo, Skid, Trigger, Unlooked, WeightUnit,
 };
+pub use outside::AddsTo;
 pub use rank::{RANK_VARIABLES, Rank};
 pub use writer::{NewRows, ProcessWriter, SessionWriter, check_output_directory, earlier_session, place_of_rank};
 

@@ -71,6 +71,7 @@ pub(crate) fn summary(directory: &str) -> ProcessSummary {
         sampling_ns: 0,
         allocators: Vec::new(),
         unlooked: Vec::new(),
+        adds_to: None,
         losses: Losses::default(),
     }
 }

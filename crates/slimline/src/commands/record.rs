@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 use anyhow::Context;
 use slimline_collect::{AllocatorCall, CollectorChoice, Outcome, RecordOptions};
-use slimline_report::{few_samples, why_no_samples};
+use slimline_report::{failures, few_samples, why_no_samples};
 use slimline_trace::path_text::text_of;
 use slimline_trace::session::{
     FoundAllocator, REGION_STEPS_FILE, REGIONS_FILE, Rank, Unlooked, earlier_session, place_of_rank,
@@ -146,7 +146,7 @@ fn tell(outcome: &Outcome) {
     let samples = info.counted_samples();
     let accesses: u64 = info.processes.iter().map(|process| process.accesses).sum();
     let directory = text_of(outcome.directory.as_os_str());
-    let processes = match info.processes.len() {
+    let processes = match info.process_count() {
         0 | 1 => String::new(),
         n => format!(", {n} processes"),
     };
@@ -182,12 +182,7 @@ fn tell(outcome: &Outcome) {
             "slimline: process {pid} runs on, the command: it ignores SIGTERM (kill -KILL {pid} ends it)"
         ));
     }
-    for process in &info.processes {
-        if let Some(failure) = &process.failure {
-            let fate = if info.went_on_outside(process) { "sampled from outside" } else { "not recorded" };
-            say(format_args!("slimline: process {} was {fate}: {failure}", process.pid));
-        }
-    }
+    failures(info).iter().for_each(|line| say(format_args!("slimline: {line}")));
 }
 
 impl cli::Record {

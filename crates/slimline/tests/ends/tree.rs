@@ -386,7 +386,7 @@ fn a_proc_of_another_pid_namespace_is_refused() {
     assert!(!scratch.session().exists());
 }
 
-/// Traces a program as debuggers do. Prints how many signals it stopped at after `exec`.
+/// Traces a program as debuggers do. Prints how many signals it stopped at after the first `exec`.
 const TRACER: &str = r#"
 #include <signal.h>
 #include <stdio.h>
@@ -399,7 +399,8 @@ int main(int count, char **arguments) {
     if (!child) ptrace(PTRACE_TRACEME, 0, 0, 0), execv(arguments[1], arguments + 1), _exit(127);
     while (waitpid(child, &status, 0) == child && WIFSTOPPED(status)) {
         signals++;
-        ptrace(PTRACE_CONT, child, 0, signals ? WSTOPSIG(status) : 0);
+        // After exec the kernel sends SIGTRAP to the tracer's benefit.
+        ptrace(PTRACE_CONT, child, 0, WSTOPSIG(status) == SIGTRAP ? 0 : WSTOPSIG(status));
     }
     printf("%d signals, %d\n", signals, WEXITSTATUS(status));
 }
@@ -421,12 +422,77 @@ fn a_program_that_is_traced_is_sampled_from_outside() {
     let_go(&scratch, "go");
     let output = recording.end();
     assert_eq!(stdout(&output), "0\n0 signals, 0\n", "{}", stderr(&output));
-    let process = format!("({}) was sampled from outside: process ", program.display());
+    let process = format!("({}) was sampled from outside: it is traced", program.display());
     let notes = report(&scratch).session.notes;
-    assert!(notes.iter().any(|note| note.contains(&process) && note.contains("traces it")), "{notes:?}");
+    assert!(notes.iter().any(|note| note.contains(&process)), "{notes:?}");
     let triggers: Vec<Trigger> = info(&scratch).processes.iter().map(|process| process.trigger).collect();
     assert!(triggers.contains(&Trigger::PerfRing), "{triggers:?}");
 }
+
+/// As gdb starts programs. The shell's agent gives up as the program's does, and nobody samples the shell.
+#[test]
+fn a_program_before_a_traced_one_was_not_sampled() {
+    let test = "a_program_before_a_traced_one_was_not_sampled";
+    let scratch = Scratch::new();
+    if !is_allowed(&scratch, test) {
+        return;
+    }
+    let program = scratch.compile("walk", &waiting_walk(), &["-O1", "-g"]);
+    let tracer = scratch.compile("tracer", TRACER, &["-O1"]);
+    let mut record = scratch.slimline(["record", "--"]);
+    record.arg(&tracer).args(["/bin/sh", "-c"]).arg(format!("exec {} go", program.display()));
+    let mut recording = Recording::start(&scratch, record);
+    recording.wait_for_samples(&program);
+    let_go(&scratch, "go");
+    let output = recording.end();
+    // The other exec's signal.
+    assert_eq!(stdout(&output), "0\n1 signals, 0\n", "{}", stderr(&output));
+    let info = info(&scratch);
+    let mut failed: Vec<&ProcessSummary> = info.processes.iter().filter(|process| process.failure.is_some()).collect();
+    failed.sort_by_key(|process| process.started_ns);
+    let [shell, walk] = failed[..] else { panic!("{:?}", info.processes) };
+    assert_eq!(info.went_on_outside().into_iter().collect::<Vec<_>>(), [walk.directory.as_str()]);
+    assert_eq!(walk.executable, program.to_str().unwrap());
+    assert_ne!(shell.executable, walk.executable);
+    assert_eq!(info.process_count(), 4, "the tracer, its fork, the shell and the program: {:?}", info.processes);
+}
+
+/// Standard error and the report have the same lines.
+#[test]
+fn traced_processes_share_a_line() {
+    let test = "traced_processes_share_a_line";
+    let scratch = Scratch::new();
+    if !is_allowed(&scratch, test) {
+        return;
+    }
+    let mut record = scratch.slimline(["record", "--", "strace", "-f", "-o", "/dev/null", "sh", "-c"]);
+    let script = "for i in 1 2 3 4 5 6; do (sh -c 'exec sleep 0.3'); done; true";
+    let output = match record.arg(script).output() {
+        Ok(output) if output.status.success() => output,
+        _ => return skip(test, "no strace"),
+    };
+    let said = stderr(&output);
+    let failed: Vec<&str> = said.lines().filter(|line| line.contains("it is traced")).collect();
+    let processes = info(&scratch).processes;
+    let of_agents = processes.iter().filter(|process| process.failure.is_some()).count();
+    assert!(of_agents >= 13 && failed.len() <= 6, "{of_agents}: {failed:?}");
+    let notes = report(&scratch).session.notes;
+    let same = |line: &&str| notes.iter().any(|note| line.ends_with(note.as_str()));
+    assert!(failed.iter().all(same), "{failed:?} {notes:?}");
+}
+
+/// Installs a seccomp filter that allows everything.
+const CONFINING: &str = "#include <stddef.h>
+    #include <sys/prctl.h>
+    #include <linux/filter.h>
+    #include <linux/seccomp.h>
+    static void confine(void) {
+        struct sock_filter all[] = {BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
+        struct sock_fprog program = {1, all};
+        prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+        prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program);
+    }
+    ";
 
 /// Its library ends recording before the kernel may kill for a system call.
 #[test]
@@ -435,31 +501,59 @@ fn a_program_that_confines_itself_is_sampled_from_outside_from_then_on() {
     if !is_allowed(&scratch, "a_program_that_confines_itself_is_sampled_from_outside_from_then_on") {
         return;
     }
-    const CONFINING: &str = "#include <stddef.h>
-        #include <sys/prctl.h>
-        #include <linux/filter.h>
-        #include <linux/seccomp.h>
-        static void confine(void) {
-            struct sock_filter all[] = {BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
-            struct sock_fprog program = {1, all};
-            prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
-            prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program);
-        }
-        ";
     let main = "int main(int count, char **arguments) {";
-    let source = waiting_walk().replace(main, &format!("{main} confine();"));
+    let (sum, block) = ("sum += items", "block = malloc(64), free(block), sum += items");
+    let begin = format!("{main} void *volatile block; if (!fork()) return 0; confine();");
+    let source = waiting_walk().replace(main, &begin).replace(sum, block);
+    assert!(source.contains(&begin) && source.contains(block));
     let program = scratch.compile("walk", &format!("{CONFINING}{source}"), &["-O1", "-g"]);
-    let mut record = scratch.slimline(["record", "--"]);
-    record.arg(&program).arg("go");
-    let mut recording = Recording::start(&scratch, record);
-    recording
-        .wait_for("it was sampled from outside", |process| process.trigger == Trigger::PerfRing && process.samples > 0);
+    for options in [&[][..], &["--no-children"]] {
+        let _ = fs::remove_dir_all(scratch.session());
+        let mut record = scratch.slimline(["record"]);
+        record.args(options).arg("--").arg(&program).arg("go");
+        let mut recording = Recording::start(&scratch, record);
+        recording.wait_for("it was sampled from outside", |process| {
+            process.trigger == Trigger::PerfRing && process.samples > 30
+        });
+        let_go(&scratch, "go");
+        let output = recording.end();
+        fs::remove_file(scratch.path("go")).unwrap();
+        assert_eq!((output.status.code(), stdout(&output).as_str()), (Some(0), "0\n"), "{}", stderr(&output));
+        let report = report(&scratch);
+        let notes = &report.session.notes;
+        let told = |note: &&String| note.contains("was sampled from outside");
+        assert_eq!(notes.iter().filter(told).count(), 1, "{notes:?}");
+        assert!(notes.iter().any(|note| note.contains("was sampled from outside: it confined itself")), "{notes:?}");
+        let names = report.groups.iter().map(|group| group.name.as_str());
+        let own: Vec<&str> = names.filter(|name| name.contains("slimline") || name.contains(".ring")).collect();
+        assert!(own.is_empty(), "the agent's hooks still run, and use memory of slimline's: {own:?}");
+        let children = if options.is_empty() { 1 } else { 0 };
+        assert_eq!(info(&scratch).process_count(), 1 + children, "{options:?}");
+    }
+}
+
+/// Without its children, which are static as well.
+#[test]
+fn a_static_program_that_the_command_becomes_is_sampled_without_its_children() {
+    let test = "a_static_program_that_the_command_becomes_is_sampled_without_its_children";
+    let scratch = Scratch::new();
+    if !is_allowed(&scratch, test) {
+        return;
+    }
+    let main = "int main(int count, char **arguments) {";
+    let source = waiting_walk().replace(main, &format!("{main} fork();"));
+    let program = scratch.compile("walk", &source, &["-O1", "-static"]);
+    let script = format!("exec {} go", program.display());
+    let mut recording =
+        Recording::start(&scratch, scratch.slimline(["record", "--no-children", "--", "bash", "-c", &script]));
+    recording.wait_for_samples(&program);
     let_go(&scratch, "go");
     let output = recording.end();
-    assert_eq!((output.status.code(), stdout(&output).as_str()), (Some(0), "0\n"), "{}", stderr(&output));
-    let notes = report(&scratch).session.notes;
-    let told = |note: &String| note.contains("was sampled from outside: it confined itself");
-    assert!(notes.iter().any(told), "{notes:?}");
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let processes = info(&scratch).processes;
+    let outside: Vec<_> = processes.iter().filter(|process| process.trigger == Trigger::PerfRing).collect();
+    assert_eq!(outside.len(), 1, "{processes:?}");
+    assert_eq!(outside[0].pid, processes[0].pid, "{processes:?}");
 }
 
 /// Its loader refuses a library that needs what it lacks, and with that the program. A program that is started through its loader
