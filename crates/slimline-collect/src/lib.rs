@@ -14,7 +14,7 @@
 //! `tracing` runs programs that write all that they access, by themselves or in a translator.
 //!
 //! The only crate that starts processes and reads shared memory. `unsafe` is in `ring`, `tracing::ring` (shared memory), `cut_files`
-//! and `signals` (signal handlers), `started` (children that asked to be traced), `move_pages` and `perf_rings::event` (system calls, the kernel's rings) and `stall_kernel` (assembly of the calibration) alone.
+//! and `signals` (signal handlers), `started` (children that asked to be traced), `inherited` (what was there before `main`), `move_pages` and `perf_rings::event` (system calls, the kernel's rings) and `stall_kernel` (assembly of the calibration) alone.
 
 mod agent_image;
 mod allocators;
@@ -27,6 +27,7 @@ mod error;
 #[cfg(any(fuzzing, test))]
 pub mod fuzzing;
 mod import;
+mod inherited;
 mod limits;
 mod live_mappings;
 mod loaded_agent;

@@ -24,6 +24,7 @@ use crate::allocators::{AllocatorCall, Allocators};
 use crate::calibrate::{Calibrating, Calibration};
 use crate::clock::{monotonic_ns, tick_ns, unix_ns};
 use crate::drain::Drain;
+use crate::inherited;
 use crate::loaded_agent::LoadedAgent;
 use crate::perf_rings::{RingOptions, Rings, Sampled};
 use crate::pid_namespace::check_proc;
@@ -86,6 +87,9 @@ pub struct RecordOptions {
     /// A command that calls [`run_stall_kernel`](crate::run_stall_kernel) with the microseconds that are appended to
     /// it; empty to assume the skid.
     pub calibration: Vec<OsString>,
+    /// Whether this process keeps its standard input and output and what other files it passes on to the command. If not, the
+    /// command alone has them once it runs, and whoever waits for the end of a pipe does not wait for this process.
+    pub keeps_files: bool,
 }
 
 impl RecordOptions {
@@ -107,12 +111,13 @@ impl RecordOptions {
             allocators: Vec::new(),
             follow_children: true,
             calibration: Vec::new(),
+            keeps_files: true,
         }
     }
 }
 
 /// A recording that came to its end, though perhaps early.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Outcome {
     /// Where the session is.
     pub directory: PathBuf,
@@ -124,6 +129,8 @@ pub struct Outcome {
     pub region_steps: BTreeMap<u32, RegionSteps>,
     /// The command that told how long to record running processes, where it runs on: it ignores SIGTERM.
     pub runs_on: Option<u32>,
+    /// Until this process ends as the target did, nothing else may end it.
+    _held: HeldSignals,
 }
 
 impl Outcome {
@@ -233,6 +240,9 @@ fn with_agent(options: &RecordOptions, subject: &Subject, program: &Path, runs: 
         }
     };
     writer.install();
+    if !options.keeps_files {
+        inherited::let_go();
+    }
     if !options.follow_children {
         // Agents of other processes stay idle once they know. Where this fails they are recorded as well.
         let _ = run.write_config(&RunConfig { root_pid: child.id(), ..config });
@@ -270,8 +280,7 @@ fn with_agent(options: &RecordOptions, subject: &Subject, program: &Path, runs: 
     } else {
         drop(run)
     }
-    drop(held);
-    Ok(Outcome { directory: options.output.clone(), info, profiles, region_steps, runs_on: None })
+    Ok(Outcome { directory: options.output.clone(), info, profiles, region_steps, runs_on: None, _held: held })
 }
 
 fn with_rings(options: &RecordOptions, subject: &Subject) -> Result<Outcome, RecordError> {
@@ -320,6 +329,9 @@ fn with_rings(options: &RecordOptions, subject: &Subject) -> Result<Outcome, Rec
     writer.install();
     let until = match child {
         Some(child) if !is_attached => {
+            if !options.keeps_files {
+                inherited::let_go();
+            }
             if !options.follow_children {
                 rings.record_only(child.id());
             }
@@ -342,8 +354,7 @@ fn with_rings(options: &RecordOptions, subject: &Subject) -> Result<Outcome, Rec
     };
     let runs_on = followed.runs_on;
     conclude(followed, &mut info, |_| "the program was not recorded: it ended before the kernel told of it".to_owned());
-    drop(held);
-    Ok(Outcome { directory: options.output.clone(), info, profiles, region_steps, runs_on })
+    Ok(Outcome { directory: options.output.clone(), info, profiles, region_steps, runs_on, _held: held })
 }
 
 /// What processes have written of their regions: nothing where that was not asked for, and where their threads were only from outside.

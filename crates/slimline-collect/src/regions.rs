@@ -31,6 +31,8 @@ pub struct RegionsOutcome {
     pub profiles: Vec<WrittenProfile>,
     /// Processes that it started run on: theirs are not among these.
     pub runs_on: bool,
+    /// Until this process ends as the command did, nothing else may end it.
+    _held: HeldSignals,
 }
 
 /// What a process wrote.
@@ -109,8 +111,7 @@ pub fn profile_regions(
     if runs_on {
         run.leave_library();
     }
-    drop(held);
-    Ok(RegionsOutcome { end, profiles, runs_on })
+    Ok(RegionsOutcome { end, profiles, runs_on, _held: held })
 }
 
 /// What is in the environment of a program whose regions are timed.

@@ -128,7 +128,7 @@ impl Started {
 }
 
 /// The threads of a process.
-fn tasks_of(pid: u32) -> impl Iterator<Item = u32> {
+pub(crate) fn tasks_of(pid: u32) -> impl Iterator<Item = u32> {
     let tasks = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
     tasks.filter_map(|task| task.file_name().to_str()?.parse().ok())
 }

@@ -20,69 +20,33 @@ use std::os::unix::process::CommandExt;
 use std::process::Command;
 use std::ptr::{self, with_exposed_provenance_mut};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, getpgid, getpgrp, getpid};
 use signal_hook::consts::SIGXFSZ;
 
+use crate::inherited;
 use crate::proc_stat;
 use crate::started::Started;
 use arrivals::{Arrival, Arrivals};
 use witness::Witness;
 
-/// Signals that don't end a process by default, that can't have a handler, or that have one: of stack overflows (`SIGSEGV`) and of
-/// files that were cut off (`SIGBUS`).
-const NOT_ENDING: [i32; 11] = [
-    libc::SIGKILL,
-    libc::SIGSTOP,
-    libc::SIGTSTP,
-    libc::SIGTTIN,
-    libc::SIGTTOU,
-    libc::SIGCONT,
-    libc::SIGCHLD,
-    libc::SIGWINCH,
-    libc::SIGURG,
-    libc::SIGSEGV,
-    libc::SIGBUS,
-];
+/// Signals that can't have a handler, that have one for stack overflows or files that were cut off, or that are about our children
+/// or come from a terminal to the whole group.
+const NOT_PASSED_ON: [i32; 7] =
+    [libc::SIGKILL, libc::SIGSTOP, libc::SIGSEGV, libc::SIGBUS, libc::SIGCHLD, libc::SIGTTIN, libc::SIGTTOU];
 
-/// Those that stop a command and have it go on. `SIGTTIN` and `SIGTTOU` come from the kernel, to the whole group.
-const OF_JOBS: [i32; 2] = [libc::SIGTSTP, libc::SIGCONT];
+/// Those of the others that do not end a process by default.
+const NOT_ENDING: [i32; 4] = [libc::SIGTSTP, libc::SIGCONT, libc::SIGWINCH, libc::SIGURG];
 
-/// A bit for each signal that was ignored when slimline started.
-static IGNORED_AT_START: AtomicU64 = AtomicU64::new(0);
+/// How long the witness's copy of a signal waits for ours. Both are sent within microseconds.
+const LONGEST_APART: Duration = Duration::from_millis(20);
 
-/// Runs before `main`: there Rust's runtime has `SIGPIPE` ignored already.
-#[used]
-#[unsafe(link_section = ".init_array")]
-static NOTE_IGNORED: extern "C" fn() = note_ignored;
-
-extern "C" fn note_ignored() {
-    let mut ignored = 0;
-    for signal in 1..=64 {
-        let mut action = MaybeUninit::<libc::sigaction>::uninit();
-        // SAFETY: where the kernel returns 0 it has written a whole action.
-        let is_ignored = unsafe {
-            libc::sigaction(signal, ptr::null(), action.as_mut_ptr()) == 0
-                && action.assume_init().sa_sigaction == libc::SIG_IGN
-        };
-        ignored |= u64::from(is_ignored) << (signal - 1);
-    }
-    IGNORED_AT_START.store(ignored, Ordering::Relaxed);
-    // Where it is ignored nobody can wait for a child.
-    // SAFETY: the default action is no code.
-    unsafe { libc::signal(libc::SIGCHLD, libc::SIG_DFL) };
-}
-
-fn was_ignored(signal: i32) -> bool {
-    IGNORED_AT_START.load(Ordering::Relaxed) >> (signal - 1) & 1 != 0
-}
-
-/// Signals that end a process, except those that were ignored (`nohup`).
-fn ending() -> impl Iterator<Item = i32> {
+/// Signals that a program may handle and that mean something to it, whoever slimline stands for.
+fn passed_on() -> impl Iterator<Item = i32> {
     // Those between belong to the C library.
     let all = (1..32).chain(libc::SIGRTMIN()..=libc::SIGRTMAX());
-    all.filter(|&signal| !NOT_ENDING.contains(&signal) && !was_ignored(signal))
+    all.filter(|signal| !NOT_PASSED_ON.contains(signal))
 }
 
 /// Signals are held until this is dropped; then they do again what they do by default.
@@ -92,37 +56,45 @@ pub(crate) struct HeldSignals {
     witness: Option<Witness>,
     /// Read, and not passed on yet.
     arrived: Vec<Arrival>,
+    /// What the witness got and we did not yet, and when it told.
+    expected: (Vec<Arrival>, Instant),
     has_child_changed: bool,
 }
 
+impl fmt::Debug for HeldSignals {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HeldSignals").field("witness", &self.witness).finish_non_exhaustive()
+    }
+}
+
 impl HeldSignals {
-    /// Holds all signals that would end slimline while a command runs, and those of jobs.
+    /// Holds what may be meant for a command while it runs. Also what is ignored (`nohup`): the command may handle it.
     pub(crate) fn for_command() -> io::Result<Self> {
-        let of_jobs = OF_JOBS.into_iter().filter(|&signal| !was_ignored(signal));
-        let mut signals = Self::hold(ending().chain(of_jobs))?;
+        let mut signals = Self::hold(passed_on())?;
         signals.witness = Some(Witness::start()?);
         Ok(signals)
     }
 
-    /// Holds signals that end the recording of a program that runs already. Nothing is passed on to it.
+    /// Holds signals that end the recording of a program that runs already, unless they are ignored. Nothing is passed on to it.
     pub(crate) fn for_running() -> io::Result<Self> {
-        Self::hold(ending())
+        Self::hold(passed_on().filter(|&signal| !NOT_ENDING.contains(&signal) && !inherited::was_ignored(signal)))
     }
 
     fn hold(signals: impl Iterator<Item = i32>) -> io::Result<Self> {
         // `SIGCHLD` comes when a child ends or stops.
         let arrivals = Arrivals::start(signals.chain([libc::SIGCHLD]))?;
-        Ok(Self { arrivals, witness: None, arrived: Vec::new(), has_child_changed: false })
+        let expected = (Vec::new(), Instant::now());
+        Ok(Self { arrivals, witness: None, arrived: Vec::new(), expected, has_child_changed: false })
     }
 
-    /// Starts a command with what was ignored and blocked when slimline started.
-    pub(crate) fn spawn(&self, command: &mut Command) -> io::Result<Started> {
+    /// Starts a command with the signals ignored and blocked and the standard streams closed that were when slimline started.
+    pub(crate) fn spawn(&mut self, command: &mut Command) -> io::Result<Started> {
         // A signal that comes before `exec` waits, and then acts on the child as it would act on the command.
         let blocked = SignalSet::from_signals(1..=libc::SIGRTMAX()).block()?;
         let held = self.arrivals.signals();
         let as_at_start = move || {
             for signal in 1..=64 {
-                let action = match (was_ignored(signal), held.contains(signal)) {
+                let action = match (inherited::was_ignored(signal), held.contains(signal)) {
                     (true, _) => libc::SIG_IGN,
                     (false, true) => libc::SIG_DFL,
                     (false, false) => continue,
@@ -130,13 +102,22 @@ impl HeldSignals {
                 // SAFETY: neither action is code.
                 unsafe { libc::signal(signal, action) };
             }
+            inherited::close_streams();
             blocked.set_as_mask()
         };
         // SAFETY: the closure makes system calls alone.
         unsafe { command.pre_exec(as_at_start) };
+        // What came before there was a command reached the group without it.
+        self.read();
+        let early = take(&mut self.arrived);
+        if let Some(witness) = self.witness.as_mut().filter(|_| !early.is_empty()) {
+            witness.ask();
+        }
         let started = command.spawn().map(Started::from);
         blocked.set_as_mask()?;
-        started
+        let started = started?;
+        early.into_iter().for_each(|arrival| forward(arrival, started.pid()));
+        Ok(started)
     }
 
     /// Becomes readable when a signal arrives.
@@ -147,7 +128,11 @@ impl HeldSignals {
     /// Whether a child ended or stopped since the last call.
     pub(crate) fn has_child_changed(&mut self) -> bool {
         self.read();
-        take(&mut self.has_child_changed)
+        let has_changed = take(&mut self.has_child_changed);
+        if let Some(witness) = self.witness.as_mut().filter(|_| has_changed) {
+            witness.replace_if_dead();
+        }
+        has_changed
     }
 
     /// Whether any came since the last call that ends slimline by default.
@@ -160,23 +145,29 @@ impl HeldSignals {
     /// Passes on to `target`, which must not be waited for yet, what others sent to slimline alone since the last call.
     pub(crate) fn forward_to(&mut self, target: Pid) {
         self.read();
-        let Some(witness) = &mut self.witness else { return };
+        if self.arrived.is_empty() {
+            return;
+        }
+        let (expected, told) = &mut self.expected;
+        let mut of_group = take(expected);
+        of_group.retain(|_| told.elapsed() < LONGEST_APART);
+        let mut of_group = OfGroup { once: of_group, seen: SignalSet::from_signals([]) };
         while !self.arrived.is_empty() {
-            let witnessed = witness.ask();
+            let Some(witness) = &mut self.witness else { return };
+            of_group.once.extend(witness.ask());
+            let of_witness = witness.pid().as_raw_pid();
             // A target that left the group, as `timeout` does, would not have left it alone: it would have led it.
             let is_in_group = getpgid(Some(target)).is_ok_and(|group| group == getpgrp());
-            let has_it = |arrival: &Arrival| is_in_group && witnessed.iter().any(|other| is_same(*arrival, *other));
-            let is_of_witness = |arrival: &Arrival| arrival.sender == witness.pid().as_raw_pid();
             for arrival in take(&mut self.arrived) {
-                if !has_it(&arrival) && !is_of_witness(&arrival) {
+                let has_group_it = of_group.take(arrival) && is_in_group;
+                if !has_group_it && arrival.sender != of_witness {
                     forward(arrival, target);
                 }
             }
-            // The witness has seen some of what arrived meanwhile. The rest is for the next question.
-            let (arrived, has_child_changed) = read(&self.arrivals);
-            self.arrived = arrived.into_iter().filter(|arrival| !has_it(arrival)).collect();
-            self.has_child_changed |= has_child_changed;
+            // What came meanwhile is for the next question.
+            self.read();
         }
+        self.expected = (of_group.once, Instant::now());
     }
 
     /// Stops slimline as a signal stopped `target`: whoever waits for slimline, as a shell with jobs, waits for the target. Goes on
@@ -205,10 +196,26 @@ fn read(arrivals: &Arrivals) -> (Vec<Arrival>, bool) {
     (others, !of_children.is_empty())
 }
 
-/// Whether two processes got one signal that was sent to both. Of those without a queue the kernel keeps the first alone, which
-/// need not be the same one in both.
-fn is_same(one: Arrival, other: Arrival) -> bool {
-    one.signal == other.signal && (one.signal < libc::SIGRTMIN() || one == other)
+/// Signals that the witness got.
+struct OfGroup {
+    /// Each is of one arrival.
+    once: Vec<Arrival>,
+    /// Those without a queue that had one: the witness gets several of them as one where we may get them one by one.
+    seen: SignalSet,
+}
+
+impl OfGroup {
+    /// Whether the group got this one. Of those without a queue that pend the kernel keeps the first alone, which may have
+    /// another sender in another process.
+    fn take(&mut self, arrival: Arrival) -> bool {
+        let has_queue = arrival.signal >= libc::SIGRTMIN();
+        let is_it = |other: &Arrival| other.signal == arrival.signal && (!has_queue || *other == arrival);
+        let found = self.once.iter().position(is_it).map(|place| self.once.swap_remove(place));
+        if found.is_some() && !has_queue {
+            self.seen.insert(arrival.signal);
+        }
+        found.is_some() || self.seen.contains(arrival.signal)
+    }
 }
 
 /// Whether it is about slimline itself: the kernel sends such signals for what a process wrote or used.
@@ -259,15 +266,18 @@ impl SignalSet {
     fn from_signals(signals: impl IntoIterator<Item = i32>) -> Self {
         let mut set = MaybeUninit::uninit();
         // SAFETY: `sigemptyset` initialises it.
-        let mut set = unsafe {
+        let set = unsafe {
             libc::sigemptyset(set.as_mut_ptr());
             set.assume_init()
         };
-        for signal in signals {
-            // SAFETY: a set that is initialised.
-            unsafe { libc::sigaddset(&raw mut set, signal) };
-        }
-        Self(set)
+        let mut set = Self(set);
+        signals.into_iter().for_each(|signal| set.insert(signal));
+        set
+    }
+
+    fn insert(&mut self, signal: i32) {
+        // SAFETY: a set that is initialised.
+        unsafe { libc::sigaddset(&raw mut self.0, signal) };
     }
 
     fn contains(&self, signal: i32) -> bool {
@@ -353,12 +363,25 @@ mod tests {
     }
 
     #[test]
-    fn of_two_senders_of_a_signal_without_a_queue_each_process_may_see_another() {
+    fn each_of_the_groups_signals_is_one_of_ours() {
         let arrival = |signal, sender| Arrival { signal, code: libc::SI_USER, sender, value: 0 };
-        assert!(is_same(arrival(libc::SIGUSR1, 7), arrival(libc::SIGUSR1, 8)));
-        assert!(!is_same(arrival(libc::SIGUSR1, 7), arrival(libc::SIGUSR2, 7)));
-        let real_time = libc::SIGRTMIN() + 1;
-        assert!(is_same(arrival(real_time, 7), arrival(real_time, 7)));
-        assert!(!is_same(arrival(real_time, 7), arrival(real_time, 8)));
+        let (plain, queued) = (libc::SIGUSR1, libc::SIGRTMIN() + 1);
+        let once = vec![arrival(plain, 7), arrival(queued, 7), arrival(queued, 7)];
+        let mut of_group = OfGroup { once, seen: SignalSet::from_signals([]) };
+        // Of another sender, and twice: the witness got both as one.
+        assert!(of_group.take(arrival(plain, 8)) && of_group.take(arrival(plain, 7)));
+        assert!(!of_group.take(arrival(libc::SIGUSR2, 7)) && !of_group.take(arrival(queued, 8)));
+        assert!(of_group.take(arrival(queued, 7)) && of_group.take(arrival(queued, 7)));
+        assert!(!of_group.take(arrival(queued, 7)), "a third one was sent to us alone");
+        assert_eq!(of_group.once, []);
+    }
+
+    #[test]
+    fn what_was_ignored_is_passed_on_and_what_a_terminal_sends_to_groups_is_not() {
+        let all: Vec<i32> = passed_on().collect();
+        for signal in [libc::SIGHUP, libc::SIGWINCH, libc::SIGTSTP, libc::SIGCONT, libc::SIGPIPE, libc::SIGRTMAX()] {
+            assert!(all.contains(&signal), "{signal}");
+        }
+        assert!(!all.contains(&libc::SIGTTIN) && !all.contains(&libc::SIGKILL) && !all.contains(&33));
     }
 }

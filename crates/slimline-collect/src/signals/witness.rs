@@ -7,7 +7,7 @@ use std::os::unix::net::UnixStream;
 use std::ptr::with_exposed_provenance_mut;
 use std::time::Duration;
 
-use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, WaitOptions, kill_process, waitid, waitpid};
 
 use super::SignalSet;
 use super::arrivals::{ARRIVAL_BYTES, Arrival};
@@ -48,7 +48,7 @@ impl Witness {
         }
         let error = io::Error::last_os_error();
         before.set_as_mask()?;
-        Pid::from_raw(pid).filter(|_| pid > 0).map(|pid| Self { pid, channel }).ok_or(error)
+        Some(pid).filter(|&pid| pid > 0).and_then(Pid::from_raw).map(|pid| Self { pid, channel }).ok_or(error)
     }
 
     pub(super) fn pid(&self) -> Pid {
@@ -61,6 +61,15 @@ impl Witness {
             self.replace();
             Vec::new()
         })
+    }
+
+    /// Somebody may have killed it. What the group got meanwhile nobody knows.
+    pub(super) fn replace_if_dead(&mut self) {
+        // It is waited for when it is dropped.
+        let look = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+        if waitid(WaitId::Pid(self.pid), look).is_ok_and(|ended| ended.is_some()) {
+            self.replace();
+        }
     }
 
     fn replace(&mut self) {

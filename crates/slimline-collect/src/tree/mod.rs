@@ -28,6 +28,7 @@ use crate::perf_rings::{RingOptions, Rings};
 use crate::proc_stat;
 use crate::running_program::{Program, Running, Verdict, Verdicts};
 use crate::source::Source;
+use crate::started::tasks_of;
 use crate::writer_thread::WriterThread;
 
 /// How often processes are looked at, and how long that may take at least between two looks for each of them: a look takes
@@ -272,12 +273,6 @@ fn is_forked(pid: u32) -> bool {
     const FLAGS: usize = 9;
     const PF_FORKNOEXEC: u64 = 0x40;
     proc_stat::number_of(pid, FLAGS).is_some_and(|flags: u64| flags & PF_FORKNOEXEC != 0)
-}
-
-/// The threads of a process.
-fn tasks_of(pid: u32) -> impl Iterator<Item = u32> {
-    let tasks = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
-    tasks.filter_map(|task| task.file_name().to_str()?.parse().ok())
 }
 
 /// The children of a process, where the kernel tells.

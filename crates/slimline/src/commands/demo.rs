@@ -56,7 +56,7 @@ pub(crate) fn run(options: &cli::Demo) -> anyhow::Result<u8> {
     let session = directory.join(DEFAULT_DIRECTORY);
     say(format_args!("slimline record -F {FREQUENCY_HZ} -- {}", program.display()));
     let frequency = cli::Frequency::Fixed(FREQUENCY_HZ);
-    let outcome = record::record(&cli::Record::of(program.into_os_string(), session.clone(), frequency))?;
+    let outcome = record::record(&cli::Record::of(program.into_os_string(), session.clone(), frequency), true)?;
     if outcome.end() != (End::Exited { status: 0 }) {
         bail!("the demo program failed: {:?}", outcome.end());
     }

@@ -23,12 +23,12 @@ use crate::say;
 
 /// Records, says on standard error what was written, and ends as the target ended.
 pub(crate) fn run(options: &cli::Record) -> anyhow::Result<u8> {
-    let outcome = record(options)?;
+    let outcome = record(options, false)?;
     outcome.exit()
 }
 
-/// Records and says what was written.
-pub(crate) fn record(options: &cli::Record) -> anyhow::Result<Outcome> {
+/// Records and says what was written. `keeps_files`: see [`RecordOptions::keeps_files`].
+pub(crate) fn record(options: &cli::Record, keeps_files: bool) -> anyhow::Result<Outcome> {
     let output = match Rank::of(|name| env::var(name).ok()) {
         Some(rank) => place_of_rank(&options.output, rank)?,
         None => options.output.clone(),
@@ -52,6 +52,7 @@ pub(crate) fn record(options: &cli::Record) -> anyhow::Result<Outcome> {
         with_regions: options.regions,
         calibration: calibration()?,
         allocators: allocators(options)?,
+        keeps_files,
         ..RecordOptions::new(options.command.clone())
     };
     let outcome = slimline_collect::record(&recorded)?;

@@ -125,11 +125,9 @@ fn a_program_that_becomes_somebody_else() {
         return skip("a_program_that_becomes_somebody_else", "not root, so nobody to become");
     }
     for report in check(&["drop-user"]) {
-        assert_eq!(
-            (report.session.processes, report.session.lost.children),
-            (1, 1),
-            "the child may not write beside us"
-        );
+        // It is sampled from outside if it runs long enough to be found.
+        assert!((1..=2).contains(&report.session.processes), "{}", report.session.processes);
+        assert_eq!(report.session.lost.children, 1, "the child may not write beside us");
         assert!(report.session.samples > 0);
     }
 }
@@ -140,7 +138,8 @@ fn a_program_that_changes_its_root() {
         return skip("a_program_that_changes_its_root", "not root");
     }
     for report in check(&["change-root"]) {
-        assert_eq!((report.session.processes, report.session.lost.children), (1, 1), "the child does not find us");
+        assert!((1..=2).contains(&report.session.processes), "{}", report.session.processes);
+        assert_eq!(report.session.lost.children, 1, "the child does not find us");
         assert!(report.session.samples > 0);
     }
 }

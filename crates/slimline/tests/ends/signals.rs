@@ -407,8 +407,7 @@ fn the_program_goes_on_when_slimline_is_continued() {
 #[test]
 fn slimline_does_not_stop_where_the_program_does_not() {
     let scratch = Scratch::new();
-    let (mut child, mut output) =
-        start_ready(&scratch, "trap 'echo no' TSTP; echo ready; while :; do :; done");
+    let (mut child, mut output) = start_ready(&scratch, "trap 'echo no' TSTP; echo ready; while :; do :; done");
     signal("-TSTP", &format!("-{}", child.id()));
     wait_for_line(&mut output, "no");
     signal("-TERM", &child.id().to_string());
@@ -423,6 +422,62 @@ fn slimline_goes_on_when_something_else_continues_the_program() {
     let output = scratch.slimline(["record", "--", "bash", "-c", script]).output().unwrap();
     assert_eq!(output.status.code(), Some(5), "{output:?}");
     assert!(report(&scratch).session.complete);
+}
+
+/// A shell starts what is in the background with SIGINT ignored. The program may handle it all the same.
+#[test]
+fn what_was_ignored_reaches_a_program_that_handles_it() {
+    let scratch = Scratch::new();
+    let handle = "import signal, sys, time
+signal.signal(signal.SIGINT, lambda *_: sys.exit(6))
+print('ready', flush=True)
+while True: time.sleep(1)";
+    std::fs::write(scratch.path("handle.py"), handle).unwrap();
+    let script = "trap '' INT HUP; exec $SLIMLINE record -- python3 handle.py";
+    let mut child = scratch.bash(script).process_group(0).stdout(Stdio::piped()).spawn().unwrap();
+    wait_for_line(&mut BufReader::new(child.stdout.take().unwrap()), "ready");
+    signal("-INT", &child.id().to_string());
+    assert_eq!(child.wait().unwrap().code(), Some(6));
+}
+
+/// As by a supervisor that is in a hurry.
+#[test]
+fn signals_that_come_after_the_programs_end_do_not_change_how_slimline_ends() {
+    let scratch = Scratch::new();
+    for round in 0..10 {
+        let (mut child, _output) = start_ready(&scratch, "trap 'exit 5' TERM; echo ready; while :; do :; done");
+        let pid = child.id().to_string();
+        let status = loop {
+            signal("-TERM", &pid);
+            if let Some(status) = child.try_wait().unwrap() {
+                break status;
+            }
+        };
+        assert_eq!(status.code(), Some(5), "round {round}: {status}");
+    }
+}
+
+/// Whoever reads what the program writes waits for the program alone.
+#[test]
+fn a_pipe_ends_when_the_program_closes_it() {
+    let scratch = Scratch::new();
+    let script = "$SLIMLINE record -- sh -c 'exec >&- 5>&-; read line <go; exit 3' 5>&1 | { cat; echo >go; }
+        echo ${PIPESTATUS[0]}";
+    let output = scratch.bash(&format!("mkfifo go\n{script}")).output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "3\n", "{output:?}");
+}
+
+#[test]
+fn streams_that_were_closed_stay_closed() {
+    let scratch = Scratch::new();
+    let show = "for stream in 0 1 2; do [ -e /proc/$$/fd/$stream ] && echo $stream; done >out";
+    for closed in ["<&-", ">&-", "<&- >&-", "2>&-", "<&- >&- 2>&-"] {
+        let run = |before: &str| {
+            let script = format!("cat >show.sh <<'END'\n{show}\nEND\n{before} bash show.sh {closed}; cat out");
+            String::from_utf8(scratch.bash(&script).output().unwrap().stdout).unwrap()
+        };
+        assert_eq!(run("$SLIMLINE record -- "), run(""), "{closed}");
+    }
 }
 
 /// `alarm` outlives `exec`: the kernel sends the signal to slimline alone.

@@ -78,7 +78,7 @@ fn a_tracer_that_a_program_asks_for_sees_its_own_signals_alone() {
     for (way, expected, told) in [
         ("ptrace", "signal 10: 1\n-4711, exit status 10, killed by 0\n", "it asked to be traced (ptrace)"),
         ("syscall", "signal 10: 1\n-4711, exit status 10, killed by 0\n", "it asked to be traced (ptrace)"),
-        ("vfork", "signal 5: 1\nsignal 10: 1\n0, exit status 10, killed by 0\n", "process "),
+        ("vfork", "signal 5: 1\nsignal 10: 1\n0, exit status 10, killed by 0\n", "it is traced"),
     ] {
         let alone = std::process::Command::new(&program).arg(way).output().unwrap();
         assert_eq!(stdout(&alone), expected, "{way}");
