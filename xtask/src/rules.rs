@@ -101,7 +101,9 @@ const UNSAFE: &[&str] = &[
     // A system call that no crate has.
     "crates/slimline-collect/src/move_pages.rs",
     "crates/slimline-collect/src/perf_rings/event.rs",
-    "crates/slimline-collect/src/signals.rs",
+    "crates/slimline-collect/src/inherited.rs",
+    "crates/slimline-collect/src/signals/",
+    "crates/slimline-collect/src/started.rs",
     "crates/slimline-collect/src/stall_kernel.rs",
     // Memory maps of debug files.
     "crates/slimline/src/disk.rs",
