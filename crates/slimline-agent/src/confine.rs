@@ -7,7 +7,7 @@
 //!
 //! A filter is inherited, so the programs that the process starts from then on have no agent. A tracer is not: the agent of the
 //! next program asks at its start whether there is one, as below a debugger. So the environment stays as it is, and what the
-//! process starts untraced is recorded.
+//! process starts untraced by `exec` is recorded.
 //!
 //! Seen are `prctl`, `ptrace` and `syscall` of the C library ([`crate::system_call`]). A filter without a program is a question
 //! whether there are filters.

@@ -296,7 +296,7 @@ impl Tables {
                 _ => {}
             }
         }
-        // The linker adds the bias to the entries, except where it can't write to them: the kernel's own object.
+        // Glibc adds the bias to most entries, but not to `DT_VERDEF`. Musl and the kernel's own object add it to none.
         let place = |value: u64| match value {
             0 => 0,
             value if value < map.bias => value + map.bias,

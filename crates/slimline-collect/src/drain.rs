@@ -20,6 +20,7 @@ use crate::process_summary::{NoFile, without_file};
 use crate::range_life::RangeLives;
 use crate::recorder::Recorder;
 use crate::ring::{OpenError, ProcessFile};
+use crate::running_program::Program;
 use crate::source::{PartSchedule, Source};
 use crate::writer_thread::WriterThread;
 use crate::{proc_stat, proc_text};
@@ -68,6 +69,8 @@ pub(crate) struct GivenUp {
     pub(crate) directory: String,
     /// Whether it can't be sampled from outside, as its summary says.
     pub(crate) is_refused: bool,
+    /// What it ran then, and where its environment lay. As long as neither changes, its mappings need not be read.
+    refused_as: Option<(Program, u64)>,
     /// The agent's file, as `/proc/<pid>/maps` ends its path. The program has it mapped until `exec`.
     file_name: String,
 }
@@ -145,12 +148,18 @@ impl Drain {
     }
 
     /// Says in the summary of a program that gave up why it can't be sampled from outside either.
-    pub(crate) fn refuse_given_up(&mut self, pid: u32, why: &str) {
+    pub(crate) fn refuse_given_up(&mut self, pid: u32, ran: Option<(Program, u64)>, why: &str) {
         let Some(given_up) = self.given_up.get_mut(&pid) else { return };
         given_up.is_refused = true;
+        given_up.refused_as = ran;
         if let Some(failure) = self.ended.get_mut(&given_up.directory).and_then(|summary| summary.failure.as_mut()) {
             failure.push_str(why);
         }
+    }
+
+    /// Whether `pid` still runs the program that gave up and was refused.
+    pub(crate) fn is_refused_still(&self, pid: u32, runs: Option<(Program, u64)>) -> bool {
+        self.given_up.get(&pid).is_some_and(|given_up| runs.is_some() && given_up.refused_as == runs)
     }
 
     /// Says in the summary of a program that gave up how much CPU time its process has used.
@@ -280,7 +289,7 @@ impl Drain {
             // Another program of the process may have ended before it in the same pass.
             if maps_file(pid, &file_name) != Some(false) {
                 let directory = recorder.directory().to_owned();
-                self.given_up.insert(pid, GivenUp { directory, is_refused: false, file_name });
+                self.given_up.insert(pid, GivenUp { directory, is_refused: false, refused_as: None, file_name });
             }
         }
         if self.left_ranges.len() == MOST_LEFT_RANGES {

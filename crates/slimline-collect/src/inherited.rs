@@ -55,12 +55,12 @@ pub(crate) fn close_streams() {
     }
 }
 
-/// Lets go of the files that the command has now: who waits for its end of a pipe waits for nobody else's. Of the standard streams
-/// the last is kept, which we write to. To be called once the command has started, by who uses none of them.
+/// Closes slimline's copies of the command's files, so that a pipe ends when the command closes it. Keeps standard error. To be
+/// called after the command has started.
 pub(crate) fn let_go() {
     let Ok(null) = fs::File::options().read(true).write(true).open("/dev/null") else { return };
     for stream in [libc::STDIN_FILENO, libc::STDOUT_FILENO] {
-        // SAFETY: both are open, or the kernel refuses. Whoever reads or writes there finds no end of what it is given.
+        // SAFETY: descriptors by number, which no Rust object owns.
         unsafe { libc::dup2(null.as_raw_fd(), stream) };
     }
     for file in inherited_files() {

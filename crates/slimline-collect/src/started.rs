@@ -103,6 +103,7 @@ impl Started {
         let Some(info) = info else {
             // Without a tracer it stays stopped until SIGCONT.
             self.ask_kernel(libc::PTRACE_DETACH, 0);
+            self.is_traced = false;
             return false;
         };
         // At the first stop the kernel does not tell yet that it is of an `exec`, but by a signal in the child's own name.

@@ -37,7 +37,10 @@ impl Until {
                     child.look_after_threads();
                 }
                 match child.state()? {
-                    State::Ended(end) => return Ok(Some(end)),
+                    State::Ended(end) => {
+                        signals.pass_on_no_longer();
+                        return Ok(Some(end));
+                    }
                     State::Stopped { signal } => signals.stop_with(child, signal),
                     State::Runs => {}
                 }

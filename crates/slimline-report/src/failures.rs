@@ -55,8 +55,9 @@ pub fn failures(info: &SessionInfo) -> Vec<String> {
             all.len() - 1
         });
         let alike = &mut all[place];
-        // The last of very many stands for those after it.
-        alike.count = alike.count.saturating_add(process.losses.children_unrecorded).saturating_add(1);
+        // The last of very many stands for those after it. Children of a process that was recorded are none of them.
+        let others = if fate == Fate::Nothing { process.losses.children_unrecorded } else { 0 };
+        alike.count = alike.count.saturating_add(others).saturating_add(1);
         for ns in [process.user_ns, process.system_ns].into_iter().flatten() {
             alike.cpu_ns = alike.cpu_ns.saturating_add(ns);
         }

@@ -40,6 +40,9 @@ pub(super) struct Arrival {
 }
 
 impl Arrival {
+    /// See [`Arrivals::mark`].
+    pub(super) const MARK: Self = Self { signal: 0, code: 0, sender: 0, value: 0 };
+
     /// # Safety
     /// The kernel must have filled `info` for a signal.
     pub(super) unsafe fn from_info(signal: i32, info: &libc::siginfo_t) -> Self {
@@ -89,7 +92,12 @@ impl Arrivals {
         PIPE.get().map(|(read, _)| read.as_fd())
     }
 
-    /// Those since the last call.
+    /// Writes an arrival of no signal, behind all that arrived. Async-signal-safe, and for forked children, too.
+    pub(super) fn mark() {
+        write(Arrival::MARK);
+    }
+
+    /// Those since the last call, marks included.
     pub(super) fn read(&self) -> Vec<Arrival> {
         let mut arrived = Vec::new();
         let Some((mut pipe, _)) = PIPE.get().map(|(read, written)| (read, written)) else { return arrived };
@@ -177,12 +185,17 @@ extern "C" fn on_signal(signal: i32, info: *mut libc::siginfo_t, _: *mut libc::c
             libc::sigaction(signal, &by_default(), ptr::null_mut());
             libc::raise(signal);
         } else {
-            let bytes = Arrival::from_info(signal, &*info).to_bytes();
-            // Where the pipe is full the signal is lost: nobody can wait for room here.
-            libc::write(WRITTEN_TO.load(Ordering::Acquire), bytes.as_ptr().cast(), ARRIVAL_BYTES);
+            write(Arrival::from_info(signal, &*info));
         }
         *libc::__errno_location() = errno;
     }
+}
+
+/// If the pipe is full the arrival is lost: a handler can't wait for room.
+fn write(arrival: Arrival) {
+    let bytes = arrival.to_bytes();
+    // SAFETY: bytes that are there, and a descriptor that is never closed.
+    unsafe { libc::write(WRITTEN_TO.load(Ordering::Acquire), bytes.as_ptr().cast(), ARRIVAL_BYTES) };
 }
 
 #[cfg(test)]

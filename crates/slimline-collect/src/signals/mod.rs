@@ -41,6 +41,8 @@ const NOT_ENDING: [i32; 4] = [libc::SIGTSTP, libc::SIGCONT, libc::SIGWINCH, libc
 
 /// How long the witness's copy of a signal waits for ours. Both are sent within microseconds.
 const LONGEST_APART: Duration = Duration::from_millis(20);
+/// How often the witness is asked at least: what it received alone is not to be taken for the group's later.
+const ASK_EVERY: Duration = Duration::from_secs(1);
 
 /// Signals that a program may handle and that mean something to it, whoever slimline stands for.
 fn passed_on() -> impl Iterator<Item = i32> {
@@ -56,7 +58,7 @@ pub(crate) struct HeldSignals {
     witness: Option<Witness>,
     /// Read, and not passed on yet.
     arrived: Vec<Arrival>,
-    /// What the witness got and we did not yet, and when it told.
+    /// Signals the witness received and slimline has not yet, with the time of that answer.
     expected: (Vec<Arrival>, Instant),
     has_child_changed: bool,
 }
@@ -93,6 +95,7 @@ impl HeldSignals {
         let blocked = SignalSet::from_signals(1..=libc::SIGRTMAX()).block()?;
         let held = self.arrivals.signals();
         let as_at_start = move || {
+            Arrivals::mark();
             for signal in 1..=64 {
                 let action = match (inherited::was_ignored(signal), held.contains(signal)) {
                     (true, _) => libc::SIG_IGN,
@@ -107,16 +110,23 @@ impl HeldSignals {
         };
         // SAFETY: the closure makes system calls alone.
         unsafe { command.pre_exec(as_at_start) };
-        // What came before there was a command reached the group without it.
-        self.read();
-        let early = take(&mut self.arrived);
-        if let Some(witness) = self.witness.as_mut().filter(|_| !early.is_empty()) {
-            witness.ask();
-        }
         let started = command.spawn().map(Started::from);
         blocked.set_as_mask()?;
         let started = started?;
-        early.into_iter().for_each(|arrival| forward(arrival, started.pid()));
+        // What came before there was a command reached the group without it.
+        let mut early = self.arrivals.read();
+        if let Some(mark) = early.iter().position(|arrival| *arrival == Arrival::MARK) {
+            self.take_in(early.split_off(mark));
+        }
+        early.retain(|arrival| arrival.signal != libc::SIGCHLD);
+        if let Some(witness) = self.witness.as_mut().filter(|_| !early.is_empty()) {
+            let mut of_group = OfGroup::new(witness.ask());
+            for arrival in early {
+                of_group.take(arrival);
+                forward(arrival, started.pid());
+            }
+            self.expected = (of_group.once, Instant::now());
+        }
         Ok(started)
     }
 
@@ -142,16 +152,19 @@ impl HeldSignals {
         arrived.iter().any(|arrival| !is_own(*arrival))
     }
 
-    /// Passes on to `target`, which must not be waited for yet, what others sent to slimline alone since the last call.
+    /// Passes on to `target` what others sent to slimline alone since the last call. `target` must not have been reaped.
     pub(crate) fn forward_to(&mut self, target: Pid) {
         self.read();
+        let Some(witness) = &mut self.witness else { return };
+        let (expected, since) = &mut self.expected;
         if self.arrived.is_empty() {
+            if since.elapsed() > ASK_EVERY {
+                self.expected = (witness.ask(), Instant::now());
+            }
             return;
         }
-        let (expected, told) = &mut self.expected;
-        let mut of_group = take(expected);
-        of_group.retain(|_| told.elapsed() < LONGEST_APART);
-        let mut of_group = OfGroup { once: of_group, seen: SignalSet::from_signals([]) };
+        let mut of_group = OfGroup::new(take(expected));
+        of_group.once.retain(|_| since.elapsed() < LONGEST_APART);
         while !self.arrived.is_empty() {
             let Some(witness) = &mut self.witness else { return };
             of_group.once.extend(witness.ask());
@@ -170,6 +183,11 @@ impl HeldSignals {
         self.expected = (of_group.once, Instant::now());
     }
 
+    /// The target has ended. Signals are held, and passed on to nobody.
+    pub(crate) fn pass_on_no_longer(&mut self) {
+        self.witness = None;
+    }
+
     /// Stops slimline as a signal stopped `target`: whoever waits for slimline, as a shell with jobs, waits for the target. Goes on
     /// when slimline is continued, and passes that on; or when the target is, whoever did that.
     pub(crate) fn stop_with(&mut self, target: &Started, signal: i32) {
@@ -183,17 +201,19 @@ impl HeldSignals {
     }
 
     fn read(&mut self) {
-        let (arrived, has_child_changed) = read(&self.arrivals);
-        self.arrived.extend(arrived);
-        self.has_child_changed |= has_child_changed;
+        let arrived = self.arrivals.read();
+        self.take_in(arrived);
     }
-}
 
-/// What arrived, and whether a child's change was among it.
-fn read(arrivals: &Arrivals) -> (Vec<Arrival>, bool) {
-    let (of_children, others): (Vec<_>, _) =
-        arrivals.read().into_iter().partition(|arrival| arrival.signal == libc::SIGCHLD);
-    (others, !of_children.is_empty())
+    fn take_in(&mut self, arrived: Vec<Arrival>) {
+        for arrival in arrived {
+            match arrival {
+                Arrival::MARK => {}
+                Arrival { signal: libc::SIGCHLD, .. } => self.has_child_changed = true,
+                _ => self.arrived.push(arrival),
+            }
+        }
+    }
 }
 
 /// Signals that the witness got.
@@ -205,6 +225,10 @@ struct OfGroup {
 }
 
 impl OfGroup {
+    fn new(once: Vec<Arrival>) -> Self {
+        Self { once, seen: SignalSet::from_signals([]) }
+    }
+
     /// Whether the group got this one. Of those without a queue that pend the kernel keeps the first alone, which may have
     /// another sender in another process.
     fn take(&mut self, arrival: Arrival) -> bool {
@@ -367,7 +391,7 @@ mod tests {
         let arrival = |signal, sender| Arrival { signal, code: libc::SI_USER, sender, value: 0 };
         let (plain, queued) = (libc::SIGUSR1, libc::SIGRTMIN() + 1);
         let once = vec![arrival(plain, 7), arrival(queued, 7), arrival(queued, 7)];
-        let mut of_group = OfGroup { once, seen: SignalSet::from_signals([]) };
+        let mut of_group = OfGroup::new(once);
         // Of another sender, and twice: the witness got both as one.
         assert!(of_group.take(arrival(plain, 8)) && of_group.take(arrival(plain, 7)));
         assert!(!of_group.take(arrival(libc::SIGUSR2, 7)) && !of_group.take(arrival(queued, 8)));

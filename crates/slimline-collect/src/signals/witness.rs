@@ -79,8 +79,11 @@ impl Witness {
     }
 
     fn answer(&mut self) -> io::Result<Vec<Arrival>> {
-        // It may have been stopped with the group.
-        kill_process(self.pid, Signal::CONT)?;
+        // It may have been stopped with the group. Else SIGCONT would take back a SIGTSTP that pends.
+        let line = proc_stat::line_of(self.pid.as_raw_pid().cast_unsigned());
+        if line.is_some_and(|line| proc_stat::text(&line, 3) == Some("T")) {
+            kill_process(self.pid, Signal::CONT)?;
+        }
         self.channel.write_all(&[0; REQUEST_BYTES])?;
         let own = std::process::id().cast_signed();
         let mut arrived = Vec::new();
@@ -254,11 +257,11 @@ mod tests {
     fn an_answer_has_each_signal_and_its_sender() {
         let mut witness = Witness::start().unwrap();
         assert_eq!(witness.ask(), []);
-        let sender = send_from_shell(witness.pid, &["TERM", "USR1", "TERM", "RTMAX", "RTMAX"]);
+        let sender = send_from_shell(witness.pid, &["TERM", "USR1", "TERM", "TSTP", "RTMAX", "RTMAX"]);
         let of = |signal| Arrival { signal, code: libc::SI_USER, sender, value: 0 };
         // Of those without a queue that pend twice the kernel keeps one.
         let real_time = of(libc::SIGRTMAX());
-        assert_eq!(witness.ask(), [of(libc::SIGUSR1), of(libc::SIGTERM), real_time, real_time]);
+        assert_eq!(witness.ask(), [of(libc::SIGUSR1), of(libc::SIGTERM), of(libc::SIGTSTP), real_time, real_time]);
         assert_eq!(witness.ask(), []);
     }
 

@@ -153,12 +153,17 @@ impl Tree {
             }
             return;
         }
-        if let Some(given_up) = self.drain.given_up(pid) {
-            let (directory, is_refused) = (given_up.directory.clone(), given_up.is_refused);
+        let runs = environment_address(pid).map(|begun| (program, begun));
+        let is_refused_still = self.drain.is_refused_still(pid, runs);
+        if is_refused_still || self.drain.given_up(pid).is_some() {
             self.told.remove(&pid);
             self.with_agent.remove(&pid);
-            if !is_refused && let Err(refused) = self.sample_from_outside(pid, program, Some(directory), writer) {
-                self.drain.refuse_given_up(pid, &refused);
+            if !is_refused_still
+                && let Some(given_up) = self.drain.given_up(pid).filter(|given_up| !given_up.is_refused)
+                && let directory = given_up.directory.clone()
+                && let Err(refused) = self.sample_from_outside(pid, program, Some(directory), writer)
+            {
+                self.drain.refuse_given_up(pid, runs, &refused);
             }
             if let Some(times_ns) = cpu_times_ns(pid).filter(|_| self.outside.program_of(pid).is_none()) {
                 self.drain.set_cpu_times_of_given_up(pid, times_ns);

@@ -1,6 +1,6 @@
 //! `slimline record`: what becomes of signals, of a terminal's and of those that somebody sends.
 
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, ChildStdout, Command, Stdio};
 
@@ -407,11 +407,15 @@ fn the_program_goes_on_when_slimline_is_continued() {
 #[test]
 fn slimline_does_not_stop_where_the_program_does_not() {
     let scratch = Scratch::new();
-    let (mut child, mut output) = start_ready(&scratch, "trap 'echo no' TSTP; echo ready; while :; do :; done");
+    let (mut child, mut output) =
+        start_ready(&scratch, "trap 'echo no' TSTP; trap 'exit 4' USR1; echo ready; while :; do :; done");
     signal("-TSTP", &format!("-{}", child.id()));
     wait_for_line(&mut output, "no");
-    signal("-TERM", &child.id().to_string());
-    assert_eq!(child.wait().unwrap().signal(), Some(15));
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    signal("-USR1", &child.id().to_string());
+    let mut rest = String::new();
+    output.read_to_string(&mut rest).unwrap();
+    assert_eq!((child.wait().unwrap().code(), rest.as_str()), (Some(4), ""), "the signal came once");
     assert!(report(&scratch).session.complete);
 }
 
