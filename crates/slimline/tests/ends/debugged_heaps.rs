@@ -12,7 +12,7 @@ const PROGRAM: &str = r#"
 int main(int count, char **arguments) {
     char *block = calloc(3, 8), *other = reallocarray(NULL, 10, 10);
     if (!strcmp(arguments[1], "twice")) free(block);
-    if (!strcmp(arguments[1], "beyond")) block[24] = 7;
+    if (!strcmp(arguments[1], "beyond")) block[24] ^= 1;
     if (!strcmp(arguments[1], "inside")) block += 8;
     if (!strcmp(arguments[1], "right")) free(aligned_alloc(64, 64)), other = realloc(other, 10000);
     free(block);

@@ -73,9 +73,9 @@ fn a_program_that_is_started_through_its_loader_is_recorded_once_by_its_agent() 
         let output = scratch.slimline(["record", "--", "sh", "-c", &script]).output().unwrap();
         assert_eq!((output.status.code(), stdout(&output).as_str()), (Some(0), "0\n"), "{}", stderr(&output));
         let info = info(&scratch);
-        let last = info.processes.last().unwrap();
         assert!(info.processes.iter().all(|process| process.trigger != Trigger::PerfRing), "{:?}", info.processes);
-        assert!(last.executable.contains("ld-linux") && last.samples > 0, "{last:?}");
+        let of_loader = info.processes.iter().find(|process| process.executable.contains("ld-linux"));
+        assert!(of_loader.is_some_and(|process| process.samples > 0), "{:?}", info.processes);
     }
 }
 

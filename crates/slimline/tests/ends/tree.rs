@@ -429,7 +429,7 @@ fn a_program_that_is_traced_is_sampled_from_outside() {
     assert!(triggers.contains(&Trigger::PerfRing), "{triggers:?}");
 }
 
-/// As gdb starts programs. The shell's agent gives up as the program's does, and nobody samples the shell.
+/// As gdb starts programs. The agents of the fork and of the shell give up as the program's does, and nobody samples those two.
 #[test]
 fn a_program_before_a_traced_one_was_not_sampled() {
     let test = "a_program_before_a_traced_one_was_not_sampled";
@@ -450,7 +450,7 @@ fn a_program_before_a_traced_one_was_not_sampled() {
     let info = info(&scratch);
     let mut failed: Vec<&ProcessSummary> = info.processes.iter().filter(|process| process.failure.is_some()).collect();
     failed.sort_by_key(|process| process.started_ns);
-    let [shell, walk] = failed[..] else { panic!("{:?}", info.processes) };
+    let [_fork, shell, walk] = failed[..] else { panic!("{:?}", info.processes) };
     assert_eq!(info.went_on_outside().into_iter().collect::<Vec<_>>(), [walk.directory.as_str()]);
     assert_eq!(walk.executable, program.to_str().unwrap());
     assert_ne!(shell.executable, walk.executable);
