@@ -5,6 +5,8 @@
 use core::arch::asm;
 use core::ffi::CStr;
 use core::ptr::NonNull;
+use core::sync::atomic::AtomicUsize;
+use core::sync::atomic::Ordering::Relaxed;
 
 use slimline_trace::wire::AGENT_SHARE;
 
@@ -61,12 +63,26 @@ fn may_take(bytes: usize) -> bool {
     }
 }
 
+/// Where memory of the agent's own may go: away from the program's, whose holes the kernel would fill first. A program may unmap
+/// memory and map it anew at the same place, which nobody else takes alone.
+fn place(bytes: usize) -> usize {
+    /// Below this library: what programs map grows down from about there.
+    const DISTANCE: usize = 64 << 30;
+    /// Places are used again after that much. Those that are in use still the kernel passes over.
+    const ROOM: usize = 32 << 30;
+    const PAGE_BYTES: usize = 4096;
+    static TAKEN: AtomicUsize = AtomicUsize::new(0);
+    let taken = TAKEN.fetch_add(bytes.next_multiple_of(PAGE_BYTES), Relaxed) % ROOM;
+    let here = place as *const () as usize;
+    here.checked_sub(DISTANCE).map_or(0, |base| base.next_multiple_of(PAGE_BYTES) + taken)
+}
+
 fn map_anywhere(bytes: usize) -> Option<usize> {
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
     let protection = libc::PROT_READ | libc::PROT_WRITE;
-    // SAFETY: a new mapping at a place that the kernel chooses touches nothing that exists.
-    let start = unsafe { call(libc::SYS_mmap, [0, bytes, protection as usize, flags as usize, usize::MAX, 0]) };
-    check(start).ok()
+    let arguments = [place(bytes), bytes, protection as usize, flags as usize, usize::MAX, 0];
+    // SAFETY: a new mapping at a place that is free touches nothing that exists.
+    check(unsafe { call(libc::SYS_mmap, arguments) }).ok()
 }
 
 /// Shared memory of a file.
@@ -75,7 +91,7 @@ pub(crate) fn map_file(file: i32, offset: usize, bytes: usize) -> Result<NonNull
     if !may_take(bytes) {
         return Err(libc::ENOMEM);
     }
-    let arguments = [0, bytes, protection as usize, libc::MAP_SHARED as usize, file as usize, offset];
+    let arguments = [place(bytes), bytes, protection as usize, libc::MAP_SHARED as usize, file as usize, offset];
     // SAFETY: as in `map`.
     let start = check(unsafe { call(libc::SYS_mmap, arguments) })?;
     own_memory::note(start, bytes);
@@ -355,8 +371,8 @@ fn is_of_kernel(file: i32) -> bool {
 
 /// A file's content, to be read only.
 pub(crate) fn map_private(file: i32, bytes: usize) -> Result<NonNull<u8>, i32> {
-    let arguments = [0, bytes, libc::PROT_READ as usize, libc::MAP_PRIVATE as usize, file as usize, 0];
-    // SAFETY: a new mapping at a place that the kernel chooses touches nothing that exists.
+    let arguments = [place(bytes), bytes, libc::PROT_READ as usize, libc::MAP_PRIVATE as usize, file as usize, 0];
+    // SAFETY: a new mapping at a place that is free touches nothing that exists.
     let start = check(unsafe { call(libc::SYS_mmap, arguments) })?;
     own_memory::note(start, bytes);
     NonNull::new(start as *mut u8).ok_or(libc::ENOMEM)
@@ -511,6 +527,26 @@ pub(crate) fn abort() -> ! {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A program may map it anew at once.
+    #[test]
+    fn what_a_program_unmaps_stays_free() {
+        const BYTES: usize = 1 << 20;
+        let protection = libc::PROT_READ | libc::PROT_WRITE;
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+        for bytes in [4096, BYTES, 3 * BYTES] {
+            // SAFETY: a mapping that nobody uses.
+            let hole = unsafe {
+                let hole = libc::mmap(core::ptr::null_mut(), BYTES, protection, flags, -1, 0);
+                libc::munmap(hole, BYTES);
+                hole.addr()
+            };
+            let own = map(bytes).unwrap().as_ptr();
+            assert!(own.addr() + bytes <= hole || own.addr() >= hole + BYTES, "{own:?} in {hole:x}");
+            // SAFETY: just mapped.
+            unsafe { unmap(own, bytes) };
+        }
+    }
 
     #[test]
     fn a_tracer_is_told_by_its_line() {

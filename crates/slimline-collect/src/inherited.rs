@@ -2,7 +2,6 @@
 #![allow(unsafe_code)] // runs before `main`, and closes descriptors by number
 
 use std::fs;
-use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, RawFd};
 use std::ptr;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -21,16 +20,12 @@ static CLOSED: AtomicU32 = AtomicU32::new(0);
 static NOTE: extern "C" fn() = note;
 
 extern "C" fn note() {
-    let mut ignored = 0;
-    for signal in 1..=64 {
-        let mut action = MaybeUninit::<libc::sigaction>::uninit();
-        // SAFETY: where the kernel returns 0 it has written a whole action.
-        let is_ignored = unsafe {
-            libc::sigaction(signal, ptr::null(), action.as_mut_ptr()) == 0
-                && action.assume_init().sa_sigaction == libc::SIG_IGN
-        };
-        ignored |= u64::from(is_ignored) << (signal - 1);
-    }
+    let is_ignored = |signal: &i32| {
+        let mut action: Action = [0; 4];
+        exchange(*signal, None, Some(&mut action));
+        action[0] == libc::SIG_IGN
+    };
+    let ignored = (1..=64).filter(is_ignored).fold(0, |all, signal| all | 1 << (signal - 1));
     IGNORED.store(ignored, Ordering::Relaxed);
     // Where it is ignored nobody can wait for a child.
     // SAFETY: the default action is no code.
@@ -39,6 +34,25 @@ extern "C" fn note() {
     let is_closed = |stream: RawFd| unsafe { libc::fcntl(stream, libc::F_GETFD) } < 0;
     let closed = (0..FIRST_FILE).filter(|&stream| is_closed(stream)).fold(0, |all, stream| all | 1 << stream);
     CLOSED.store(closed, Ordering::Relaxed);
+}
+
+/// The kernel's `sigaction`: handler, flags, code that returns from it, mask. The C library keeps two signals to itself, which a
+/// program may be started with ignored all the same.
+type Action = [usize; 4];
+
+/// Sets the action of a signal and reads the one before. Async-signal-safe.
+fn exchange(signal: i32, new: Option<&Action>, old: Option<&mut Action>) {
+    let new = new.map_or(ptr::null(), ptr::from_ref);
+    let old = old.map_or(ptr::null_mut(), ptr::from_mut);
+    // SAFETY: whole actions or null, without a handler that is code; a mask has 8 bytes. The kernel refuses what can't be.
+    unsafe { libc::syscall(libc::SYS_rt_sigaction, signal, new, old, 8) };
+}
+
+/// Ignores the signals that were ignored when slimline started. In a forked child, before `exec`; async-signal-safe.
+pub(crate) fn ignore_signals() {
+    for signal in (1..=64).filter(|&signal| was_ignored(signal)) {
+        exchange(signal, Some(&[libc::SIG_IGN, 0, 0, 0]), None);
+    }
 }
 
 /// Whether a signal was ignored when slimline started.

@@ -96,15 +96,11 @@ impl HeldSignals {
         let held = self.arrivals.signals();
         let as_at_start = move || {
             Arrivals::mark();
-            for signal in 1..=64 {
-                let action = match (inherited::was_ignored(signal), held.contains(signal)) {
-                    (true, _) => libc::SIG_IGN,
-                    (false, true) => libc::SIG_DFL,
-                    (false, false) => continue,
-                };
-                // SAFETY: neither action is code.
-                unsafe { libc::signal(signal, action) };
+            for signal in (1..=64).filter(|&signal| held.contains(signal)) {
+                // SAFETY: the default action is no code.
+                unsafe { libc::signal(signal, libc::SIG_DFL) };
             }
+            inherited::ignore_signals();
             inherited::close_streams();
             blocked.set_as_mask()
         };
