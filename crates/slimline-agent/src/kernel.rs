@@ -10,7 +10,7 @@ use core::sync::atomic::Ordering::Relaxed;
 
 use slimline_trace::wire::AGENT_SHARE;
 
-use crate::own_memory;
+use crate::own_memory::{self, PAGE_BYTES};
 
 /// One system call. Returns what the kernel does: a value, or minus an `errno`.
 ///
@@ -70,7 +70,6 @@ fn place(bytes: usize) -> usize {
     const DISTANCE: usize = 64 << 30;
     /// Places are used again after that much. Those that are in use still the kernel passes over.
     const ROOM: usize = 32 << 30;
-    const PAGE_BYTES: usize = 4096;
     static TAKEN: AtomicUsize = AtomicUsize::new(0);
     let taken = TAKEN.fetch_add(bytes.next_multiple_of(PAGE_BYTES), Relaxed) % ROOM;
     let here = place as *const () as usize;

@@ -92,7 +92,7 @@ pub(crate) fn each_other(range: Range<usize>, visit: &mut dyn FnMut(Range<usize>
 static IS_APART: AtomicBool = AtomicBool::new(false);
 /// A page that is not locked and stays untouched; 0 where there is none, or somebody is growing it.
 static SEED: AtomicUsize = AtomicUsize::new(0);
-const PAGE_BYTES: usize = 1 << PAGE_BITS;
+pub(crate) const PAGE_BYTES: usize = 1 << PAGE_BITS;
 
 /// Maps what [`grow`] grows. Before the kernel is to lock whatever is mapped.
 pub(crate) fn prepare_to_grow() {

@@ -14,6 +14,7 @@ use slimline_trace::wire::{PROCESS_FILE_EXTENSION, ProcessHeader, RING_BYTES};
 
 use crate::allocators::Allocators;
 use crate::clock::monotonic_ns;
+use crate::loaded_agent::environment_address;
 use crate::mapped_path::executable_of;
 use crate::pid_namespace::{Numbers, Origin};
 use crate::process_summary::{NoFile, without_file};
@@ -148,18 +149,19 @@ impl Drain {
     }
 
     /// Says in the summary of a program that gave up why it can't be sampled from outside either.
-    pub(crate) fn refuse_given_up(&mut self, pid: u32, ran: Option<(Program, u64)>, why: &str) {
+    pub(crate) fn refuse_given_up(&mut self, pid: u32, program: Program, why: &str) {
         let Some(given_up) = self.given_up.get_mut(&pid) else { return };
         given_up.is_refused = true;
-        given_up.refused_as = ran;
+        given_up.refused_as = environment_address(pid).map(|begun| (program, begun));
         if let Some(failure) = self.ended.get_mut(&given_up.directory).and_then(|summary| summary.failure.as_mut()) {
             failure.push_str(why);
         }
     }
 
     /// Whether `pid` still runs the program that gave up and was refused.
-    pub(crate) fn is_refused_still(&self, pid: u32, runs: Option<(Program, u64)>) -> bool {
-        self.given_up.get(&pid).is_some_and(|given_up| runs.is_some() && given_up.refused_as == runs)
+    pub(crate) fn is_refused_still(&self, pid: u32, program: Program) -> bool {
+        let refused_as = self.given_up.get(&pid).and_then(|given_up| given_up.refused_as);
+        refused_as.is_some_and(|(ran, begun)| ran == program && environment_address(pid) == Some(begun))
     }
 
     /// Says in the summary of a program that gave up how much CPU time its process has used.

@@ -26,6 +26,12 @@ pub(crate) fn text(line: &str, field: usize) -> Option<&str> {
     rest.split_ascii_whitespace().nth(field.checked_sub(3)?)
 }
 
+/// Whether a signal has stopped the process. A tracer's stop is another state, which `SIGCONT` does not end.
+pub(crate) fn is_stopped(pid: u32) -> bool {
+    const STATE: usize = 3;
+    line_of(pid).is_some_and(|line| text(&line, STATE) == Some("T"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

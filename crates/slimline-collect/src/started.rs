@@ -13,8 +13,6 @@ use std::ptr::{null_mut, without_provenance_mut};
 use rustix::process::{Pid, WaitOptions, WaitStatus, waitpid};
 use slimline_trace::session::End;
 
-use crate::proc_stat;
-
 /// What a child does.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum State {
@@ -84,12 +82,6 @@ impl Started {
         })
     }
 
-    /// Whether it is stopped at this moment.
-    pub(crate) fn is_stopped(&self) -> bool {
-        const STATE: usize = 3;
-        proc_stat::line_of(self.id()).is_some_and(|line| proc_stat::text(&line, STATE) == Some("T"))
-    }
-
     /// Lets it go on with a signal that stopped it for its tracer. Returns whether it did: not where the signal stopped it as it
     /// stops every process.
     fn let_go_on(&mut self, status: WaitStatus, signal: i32) -> bool {
@@ -147,6 +139,7 @@ mod tests {
     use std::process::Command;
 
     use super::*;
+    use crate::proc_stat;
 
     /// Its end, once it has come.
     fn end_of(mut started: Started) -> End {
@@ -200,9 +193,7 @@ mod tests {
         let mut started = traced("kill -STOP $$; exit 5");
         let pid = started.id();
         // Once without a tracer, it is stopped as others are.
-        let state =
-            || crate::proc_stat::line_of(pid).and_then(|line| crate::proc_stat::text(&line, 3).map(str::to_owned));
-        while state().as_deref() != Some("T") {
+        while !proc_stat::is_stopped(pid) {
             assert_eq!(started.end().unwrap(), None);
             std::thread::yield_now();
         }

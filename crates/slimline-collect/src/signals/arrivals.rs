@@ -40,7 +40,7 @@ pub(super) struct Arrival {
 }
 
 impl Arrival {
-    /// See [`Arrivals::mark`].
+    /// No signal: it ends an answer of the witness, and see [`Arrivals::mark`].
     pub(super) const MARK: Self = Self { signal: 0, code: 0, sender: 0, value: 0 };
 
     /// # Safety
@@ -100,7 +100,7 @@ impl Arrivals {
     /// Those since the last call, marks included.
     pub(super) fn read(&self) -> Vec<Arrival> {
         let mut arrived = Vec::new();
-        let Some((mut pipe, _)) = PIPE.get().map(|(read, written)| (read, written)) else { return arrived };
+        let Some(mut pipe) = PIPE.get().map(|(read, _)| read) else { return arrived };
         let mut bytes = [0; ARRIVAL_BYTES];
         // Each was written at once, so none is there in part.
         while pipe.read_exact(&mut bytes).is_ok() {
@@ -159,12 +159,7 @@ fn exchange(signal: i32, action: &libc::sigaction) -> io::Result<libc::sigaction
 }
 
 fn action(handler: usize, flags: i32) -> libc::sigaction {
-    libc::sigaction {
-        sa_sigaction: handler,
-        sa_mask: SignalSet::from_signals(1..=libc::SIGRTMAX()).0,
-        sa_flags: flags,
-        sa_restorer: None,
-    }
+    libc::sigaction { sa_sigaction: handler, sa_mask: SignalSet::all().0, sa_flags: flags, sa_restorer: None }
 }
 
 fn ours() -> libc::sigaction {

@@ -2,7 +2,8 @@
 //!
 //! A signal may be sent to slimline alone (`kill PID`, a terminal that hangs up). It is meant for the command that slimline
 //! stands for, and is passed on. Or it is sent to slimline's whole process group (Ctrl-C, `kill 0`). Then the target has it
-//! already. The kernel does not tell which, so a [`Witness`] in the same group does: what it got as well went to the group.
+//! already. The kernel does not say which of the two happened. So slimline starts a [`Witness`] in the same group: a signal that
+//! the witness receives too went to the group.
 //!
 //! A target that a signal stopped has slimline stopped, and goes on with it.
 //!
@@ -70,7 +71,8 @@ impl fmt::Debug for HeldSignals {
 }
 
 impl HeldSignals {
-    /// Holds what may be meant for a command while it runs. Also what is ignored (`nohup`): the command may handle it.
+    /// Holds the signals that are passed on to a command while it runs. Ignored ones (`nohup`) are among them, because the command
+    /// may handle them.
     pub(crate) fn for_command() -> io::Result<Self> {
         let mut signals = Self::hold(passed_on())?;
         signals.witness = Some(Witness::start()?);
@@ -92,7 +94,7 @@ impl HeldSignals {
     /// Starts a command with the signals ignored and blocked and the standard streams closed that were when slimline started.
     pub(crate) fn spawn(&mut self, command: &mut Command) -> io::Result<Started> {
         // A signal that comes before `exec` waits, and then acts on the child as it would act on the command.
-        let blocked = SignalSet::from_signals(1..=libc::SIGRTMAX()).block()?;
+        let blocked = SignalSet::all().block()?;
         let held = self.arrivals.signals();
         let as_at_start = move || {
             Arrivals::mark();
@@ -189,7 +191,7 @@ impl HeldSignals {
     pub(crate) fn stop_with(&mut self, target: &Started, signal: i32) {
         // They may have been stopped together, and continued since.
         self.forward_to(target.pid());
-        let Some(witness) = self.witness.as_mut().filter(|_| target.is_stopped()) else { return };
+        let Some(witness) = self.witness.as_mut().filter(|_| proc_stat::is_stopped(target.id())) else { return };
         if witness.watch(target.id()).is_ok() {
             Arrivals::act_by_default(signal);
             witness.watch_no_longer();
@@ -293,6 +295,10 @@ impl SignalSet {
         let mut set = Self(set);
         signals.into_iter().for_each(|signal| set.insert(signal));
         set
+    }
+
+    fn all() -> Self {
+        Self::from_signals(1..=libc::SIGRTMAX())
     }
 
     fn insert(&mut self, signal: i32) {

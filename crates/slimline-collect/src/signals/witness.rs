@@ -18,9 +18,6 @@ use crate::proc_stat;
 const NAME: &[u8] = b"signal-witness\0";
 /// Longer than it takes to answer on any machine that works.
 const LONGEST: Duration = Duration::from_secs(2);
-/// Behind the last arrival of an answer.
-const NO_MORE: [u8; ARRIVAL_BYTES] = [0; ARRIVAL_BYTES];
-
 /// How often it looks whether a stopped process goes on.
 const LOOK_EVERY_MS: i32 = 20;
 /// Bytes of a request: the path of a process's `stat`, which ends with a zero; empty for a question.
@@ -39,7 +36,7 @@ impl Witness {
         channel.set_read_timeout(Some(LONGEST))?;
         let arguments = own_arguments();
         // So that it is never there with a signal unblocked.
-        let before = SignalSet::from_signals(1..=libc::SIGRTMAX()).block()?;
+        let before = SignalSet::all().block()?;
         // SAFETY: the child makes system calls alone, which other threads' locks don't matter for.
         let pid = unsafe { libc::fork() };
         if pid == 0 {
@@ -80,20 +77,20 @@ impl Witness {
 
     fn answer(&mut self) -> io::Result<Vec<Arrival>> {
         // It may have been stopped with the group. Else SIGCONT would take back a SIGTSTP that pends.
-        let line = proc_stat::line_of(self.pid.as_raw_pid().cast_unsigned());
-        if line.is_some_and(|line| proc_stat::text(&line, 3) == Some("T")) {
+        if proc_stat::is_stopped(self.pid.as_raw_pid().cast_unsigned()) {
             kill_process(self.pid, Signal::CONT)?;
         }
         self.channel.write_all(&[0; REQUEST_BYTES])?;
         let own = std::process::id().cast_signed();
         let mut arrived = Vec::new();
         loop {
-            let mut bytes = NO_MORE;
+            let mut bytes = [0; ARRIVAL_BYTES];
             self.channel.read_exact(&mut bytes)?;
-            if bytes == NO_MORE {
-                return Ok(arrived);
+            match Arrival::from_bytes(bytes) {
+                Arrival::MARK => return Ok(arrived),
+                arrival if arrival.sender == own => {}
+                arrival => arrived.push(arrival),
             }
-            arrived.extend(Some(Arrival::from_bytes(bytes)).filter(|arrival| arrival.sender != own));
         }
     }
 
@@ -161,9 +158,9 @@ unsafe fn serve(channel: RawFd, of_parent: RawFd, arguments: Option<(usize, usiz
                 continue;
             }
             while let Some(arrival) = next_arrival() {
-                send(channel, arrival.to_bytes());
+                send(channel, arrival);
             }
-            send(channel, NO_MORE);
+            send(channel, Arrival::MARK);
         }
         libc::_exit(0)
     }
@@ -214,14 +211,15 @@ fn is_stopped(path: &[u8; REQUEST_BYTES]) -> bool {
     name_end.and_then(|end| line.get(end + 2)) == Some(&b'T')
 }
 
-fn send(channel: RawFd, bytes: [u8; ARRIVAL_BYTES]) {
+fn send(channel: RawFd, arrival: Arrival) {
+    let bytes = arrival.to_bytes();
     // SAFETY: bytes that are there. Where it fails the parent has ended, and the next read fails as well.
     unsafe { libc::send(channel, bytes.as_ptr().cast(), ARRIVAL_BYTES, libc::MSG_NOSIGNAL) };
 }
 
 /// A signal that pends, which then does so no longer.
 fn next_arrival() -> Option<Arrival> {
-    let all = SignalSet::from_signals(1..=libc::SIGRTMAX());
+    let all = SignalSet::all();
     let mut info = MaybeUninit::<libc::siginfo_t>::uninit();
     let at_once = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: the kernel writes a whole record, if it returns a signal.
@@ -277,7 +275,7 @@ mod tests {
         let mut shell = std::process::Command::new("sh");
         let mut child = shell.args(["-c", "kill -STOP $$; exec sleep 1000"]).spawn().unwrap();
         let pid = Pid::from_child(&child);
-        while state_of(pid).as_deref() != Some("T") {
+        while !proc_stat::is_stopped(child.id()) {
             std::thread::yield_now();
         }
         let came = Arc::new(AtomicBool::new(false));

@@ -153,17 +153,17 @@ impl Tree {
             }
             return;
         }
-        let runs = environment_address(pid).map(|begun| (program, begun));
-        let is_refused_still = self.drain.is_refused_still(pid, runs);
-        if is_refused_still || self.drain.given_up(pid).is_some() {
+        let is_refused_still = self.drain.is_refused_still(pid, program);
+        // Its mappings are read once a look, and not for what was refused before.
+        let given_up = if is_refused_still { None } else { self.drain.given_up(pid) };
+        let given_up = given_up.map(|given_up| (given_up.directory.clone(), given_up.is_refused));
+        if is_refused_still || given_up.is_some() {
             self.told.remove(&pid);
             self.with_agent.remove(&pid);
-            if !is_refused_still
-                && let Some(given_up) = self.drain.given_up(pid).filter(|given_up| !given_up.is_refused)
-                && let directory = given_up.directory.clone()
+            if let Some((directory, false)) = given_up
                 && let Err(refused) = self.sample_from_outside(pid, program, Some(directory), writer)
             {
-                self.drain.refuse_given_up(pid, runs, &refused);
+                self.drain.refuse_given_up(pid, program, &refused);
             }
             if let Some(times_ns) = cpu_times_ns(pid).filter(|_| self.outside.program_of(pid).is_none()) {
                 self.drain.set_cpu_times_of_given_up(pid, times_ns);
