@@ -1,7 +1,7 @@
 //! Descriptors of ours that the target must neither see nor close.
 //!
 //! Programs close all descriptors when they become daemons. Ours lie at high numbers, and the functions that close or
-//! overwrite a descriptor answer for them as if there were none.
+//! overwrite a descriptor, or ask whether it is open, answer for them as if there were none.
 
 use crate::{process, recorder, trigger};
 
@@ -89,6 +89,26 @@ pub(crate) mod interpose {
         let first = first.max(0) as c_uint;
         // SAFETY: the caller's own call; the kernel's answer is as good as the C library's own way.
         unsafe { close_range(first, c_uint::MAX, 0) };
+    }
+
+    macro_rules! fcntls {
+        ($($function:ident as $symbol:literal;)*) => { $(
+            /// Its third argument is a number or an address, whatever the command is.
+            #[unsafe(no_mangle)]
+            unsafe extern "C" fn $function(file: c_int, command: c_int, argument: usize) -> c_int {
+                if is_ours(file) {
+                    return fail(libc::EBADF);
+                }
+                let next = onward!($symbol, fn(c_int, c_int, usize) -> c_int, or fail(libc::ENOSYS));
+                // SAFETY: the caller's own call.
+                unsafe { next(file, command, argument) }
+            }
+        )* };
+    }
+
+    fcntls! {
+        fcntl as c"fcntl";
+        fcntl64 as c"fcntl64";
     }
 
     #[unsafe(no_mangle)]

@@ -288,6 +288,16 @@ pub(crate) fn close(file: i32) {
     unsafe { call(libc::SYS_close, [file as usize, 0, 0, 0, 0, 0]) };
 }
 
+/// Writes all of these bytes at an offset of a file.
+///
+/// # Safety
+/// Where the file is memory of this process, it must be allowed to become what is written.
+pub(crate) unsafe fn write_at(file: i32, bytes: &[u8], offset: u64) -> bool {
+    let arguments = [file as usize, bytes.as_ptr() as usize, bytes.len(), offset as usize, 0, 0];
+    // SAFETY: the kernel reads the buffer; promised by the caller.
+    check(unsafe { call(libc::SYS_pwrite64, arguments) }) == Ok(bytes.len())
+}
+
 /// Reads up to the buffer's length; 0 at the end.
 pub(crate) fn read(file: i32, into: &mut [u8]) -> Result<usize, i32> {
     loop {
@@ -507,6 +517,29 @@ pub(crate) fn process_times_ns() -> (u64, u64) {
 pub(crate) fn yield_now() {
     // SAFETY: no memory is involved.
     unsafe { call(libc::SYS_sched_yield, [0; 6]) };
+}
+
+/// Whether Valgrind runs this code: it tells by a sequence of instructions that does nothing else, as its manual says
+/// (`RUNNING_ON_VALGRIND` of valgrind.h).
+pub(crate) fn is_under_valgrind() -> bool {
+    const RUNNING_ON_VALGRIND: u64 = 0x1001;
+    let request = [RUNNING_ON_VALGRIND, 0, 0, 0, 0, 0];
+    let answer: u64;
+    // SAFETY: the rotations add up to 128 bits, and exchanging a register with itself changes nothing.
+    unsafe {
+        asm!(
+            "rol rdi, 3",
+            "rol rdi, 13",
+            "rol rdi, 61",
+            "rol rdi, 51",
+            "xchg rbx, rbx",
+            inout("rdi") 0_u64 => _,
+            in("rax") request.as_ptr(),
+            inout("rdx") 0_u64 => answer,
+            options(nostack)
+        );
+    }
+    answer != 0
 }
 
 /// Ends the process.

@@ -51,6 +51,7 @@ pub(crate) fn is_ours() -> bool {
 /// # Safety
 /// Under glibc `environment` must be null or a NULL-terminated array of C strings; there must be one thread.
 unsafe fn start(environment: *const *const c_char) {
+    hooks::withhold_operators();
     // Another C library than glibc passes no environment. The collector samples the process from outside.
     let Some((at_fork, at_quick)) = registrations() else { return };
     // SAFETY: promised by the caller.
@@ -123,6 +124,11 @@ fn record(fork: Option<Fork>) -> bool {
     header.state.store(ProcessState::Running as u32, Release);
     if !memory::can_copy() {
         recorder::fail(format_args!("the kernel copies no memory for it (process_vm_readv), as in some sandboxes"));
+        return true;
+    }
+    if kernel::is_under_valgrind() {
+        // Its own code runs in the place of the program's, and takes signals of the agent's for faults of its own.
+        recorder::fail(format_args!("it runs under Valgrind"));
         return true;
     }
     if kernel::tracer().is_some() {

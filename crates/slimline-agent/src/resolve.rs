@@ -7,7 +7,7 @@
 //!
 //! Looked through are the objects that were loaded when the first look-up was made, in the order in which the linker
 //! looks through them. Versions count as they do there ([`find`]). Objects that are loaded later may be unloaded at any
-//! time; of these only a named one is looked for ([`in_object`]), whose code is in use.
+//! time: none of these is looked for.
 #![allow(unsafe_code)] // reads the dynamic linker's tables
 
 use core::ffi::{CStr, c_char};
@@ -15,7 +15,8 @@ use core::ptr::null;
 use core::sync::atomic::AtomicPtr;
 use core::sync::atomic::Ordering::Relaxed;
 
-use crate::memory::{Plain, Target};
+use crate::kernel;
+use crate::own_memory::PAGE_BYTES;
 
 /// `struct link_map` of `<link.h>`: an object in the linker's list.
 #[derive(Clone, Copy, Debug)]
@@ -198,51 +199,35 @@ fn find(objects: impl Iterator<Item = &'static LinkMap> + Clone, name: &CStr) ->
     })
 }
 
-/// The same function of an object with this file name, whenever it was loaded; null where there is none. The object must
-/// be in use.
-pub(crate) fn in_object(file_name: &[u8], name: &CStr) -> *const () {
-    /// More than any program loads: a list that is being changed may lead anywhere.
-    const MOST_OBJECTS: usize = 1 << 16;
-    let target = Target::of_this_thread();
-    let mut at = first_object();
-    for _ in 0..MOST_OBJECTS {
-        // Other threads may be loading and unloading: nothing of the list is read but by copies.
-        let Some([bias, path, dynamic, next]) = target.read_any::<[u64; 4]>(at.addr() as u64) else { break };
-        if ends_with_file_name(target, path, file_name) {
-            let dynamic = core::ptr::with_exposed_provenance(dynamic as usize);
-            let map = LinkMap { bias, name: null(), dynamic, next: null(), previous: null() };
-            return Tables::of(&map).and_then(|tables| tables.function(name.to_bytes(), None)).unwrap_or(null());
-        }
-        at = core::ptr::with_exposed_provenance(next as usize);
+/// Takes our own definitions of these names back: the linker binds no reference to them from now on. Those that are bound stay.
+/// Their table can only be read as a rule, and is so again.
+pub(crate) fn withhold<'n>(names: impl Iterator<Item = &'n CStr>) {
+    const MOST: usize = 32;
+    let Some(tables) = objects().find(|map| map.dynamic == own_dynamic()).and_then(Tables::of) else { return };
+    let (mut numbers, mut count) = ([0; MOST], 0);
+    for number in names.filter_map(|name| tables.symbol(name.to_bytes(), None)).take(MOST) {
+        numbers[count] = number as usize;
+        count += 1;
     }
-    null()
-}
-
-/// Whether the path at `address` ends with a file of that name, or of one that begins so: `libstdc++.so.6.0.30`.
-fn ends_with_file_name(target: Target, mut address: u64, file_name: &[u8]) -> bool {
-    let mut component = [0; 64];
-    let mut length = 0;
-    // In small pieces: the end of a string may be the end of what can be read.
-    while let Some(word) = target.read_any::<[u8; 1]>(address) {
-        match word[0] {
-            0 => return component[..length.min(component.len())].starts_with(file_name),
-            b'/' => length = 0,
-            byte => {
-                if let Some(place) = component.get_mut(length) {
-                    *place = byte;
-                }
-                length += 1;
-            }
+    let numbers = &numbers[..count];
+    let (Some(first), Some(last)) = (numbers.iter().min(), numbers.iter().max()) else { return };
+    let page = PAGE_BYTES as u64;
+    let start = tables.symbols.wrapping_add(*first).addr() as u64 & !(page - 1);
+    let end = (tables.symbols.wrapping_add(last + 1).addr() as u64).next_multiple_of(page);
+    let bytes = (end - start) as usize;
+    // SAFETY: our own table of symbols, of which each entry is one that the index has. Whoever reads it meanwhile sees a
+    // definition or none.
+    unsafe {
+        if !kernel::protect(start, bytes, libc::PROT_READ | libc::PROT_WRITE) {
+            return;
         }
-        address += 1;
+        for &number in numbers {
+            let symbol = tables.symbols.cast_mut().add(number);
+            (&raw mut (*symbol).st_value).write(0);
+            (&raw mut (*symbol).st_shndx).write(0);
+        }
+        kernel::protect(start, bytes, libc::PROT_READ);
     }
-    false
-}
-
-#[allow(unsafe_code)]
-// SAFETY: an integer.
-unsafe impl Plain for u8 {
-    const ZERO: Self = 0;
 }
 
 /// An object's symbols and the index into them.
@@ -439,7 +424,6 @@ const GLOBAL_VERSION: u16 = 1;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::ffi::CString;
 
     fn by_linker(handle: *mut libc::c_void, name: &CStr) -> *const () {
         // SAFETY: a NUL-terminated name.
@@ -538,15 +522,5 @@ mod tests {
             }
         }
         assert!(compared > 0, "no object has both");
-    }
-
-    #[test]
-    fn a_named_object_is_found_by_the_begin_of_its_file_name() {
-        let name = CString::new("malloc").unwrap();
-        let found = first(&name).unwrap();
-        assert!(found.object.file_name() == b"libc.so.6" && !found.object.is_ours());
-        assert_eq!(in_object(b"libc.so", &name), found.address);
-        assert!(in_object(b"libc.so.7", &name).is_null());
-        assert!(in_object(b"libc.so", c"no_such_function").is_null());
     }
 }

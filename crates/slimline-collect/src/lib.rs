@@ -84,7 +84,7 @@ pub use import::{
     ThreadPart, TracedAccess, TracedKind, import, is_drmemtrace, open_addresses, packing_advice, read_access_table,
     read_addresses, read_drmemtrace,
 };
-pub use limits::{Limit, no_room_for_agent};
+pub use limits::{Limit, is_stack_small, no_room_for_agent};
 pub use machine::describe as describe_machine;
 pub use page_homes::{NumaKernel, PageHomes};
 pub use program::{preloaded, program_file};

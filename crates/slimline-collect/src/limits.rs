@@ -48,6 +48,11 @@ fn check(address_space: Option<(&'static str, u64)>, descriptors: Option<u64>) -
     Ok(())
 }
 
+/// Whether the first thread's stack may not become as large as that (`ulimit -s`).
+pub fn is_stack_small(bytes: u64) -> bool {
+    getrlimit(Resource::Stack).current.is_some_and(|limit| limit < bytes)
+}
+
 /// Why the agent has no room in programs that are started now; none where it has.
 pub fn no_room_for_agent() -> Option<String> {
     address_space().and_then(too_little).or_else(|| too_few_descriptors(getrlimit(Resource::Nofile).current?))

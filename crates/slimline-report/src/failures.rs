@@ -1,8 +1,8 @@
-//! The processes that could not be recorded, or only from outside.
+//! The processes that could not be recorded, or only from outside, or not to their end.
 
 use std::collections::HashMap;
 
-use slimline_trace::session::{ProcessSummary, SessionInfo};
+use slimline_trace::session::{End, ProcessState, ProcessSummary, SessionInfo};
 
 use crate::text::number::duration;
 
@@ -26,7 +26,8 @@ struct Alike<'s> {
     cpu_ns: u64,
 }
 
-/// Which processes were not recorded or were sampled from outside instead, and why: a line for each program and reason.
+/// Which processes were not recorded, were sampled from outside instead or ran on after the command, and why: a line for each
+/// program and reason.
 pub fn failures(info: &SessionInfo) -> Vec<String> {
     let went_on_outside = info.went_on_outside();
     let mut last_program_ns: HashMap<u32, u64> = HashMap::new();
@@ -62,7 +63,22 @@ pub fn failures(info: &SessionInfo) -> Vec<String> {
             alike.cpu_ns = alike.cpu_ns.saturating_add(ns);
         }
     }
-    all.iter().map(Alike::line).collect()
+    all.iter().map(Alike::line).chain(left_behind(info)).collect()
+}
+
+/// Which processes ran on when the command had ended, with which recording ends.
+fn left_behind(info: &SessionInfo) -> Option<String> {
+    if !matches!(info.end, Some(End::Exited { .. } | End::Signaled { .. })) {
+        return None;
+    }
+    let mut running = info.processes.iter().filter(|process| process.state == ProcessState::Running);
+    let first = running.next()?;
+    let (others, they) = match running.count() {
+        0 => (String::new(), "it"),
+        count => (format!(" and {count} more"), "they"),
+    };
+    let (pid, program) = (first.pid, &first.executable);
+    Some(format!("process {pid} ({program}){others} ran on after the command: recording ended before {they} did"))
 }
 
 impl Alike<'_> {
@@ -146,6 +162,19 @@ mod tests {
             "process 7 (/opt/program) was not recorded: it is traced",
         ];
         assert_eq!(lines(vec![shell, failed(7, "it is traced")]), expected);
+    }
+
+    #[test]
+    fn what_the_command_left_running_is_named() {
+        let running = |pid| ProcessSummary { pid, state: ProcessState::Running, ..summary("p7-0") };
+        let told = |end, processes| failures(&SessionInfo { end: Some(end), processes, ..info() });
+        let ended = End::Exited { status: 0 };
+        let one = "process 7 (/opt/program) ran on after the command: recording ended before it did";
+        let exited = ProcessSummary { state: ProcessState::Exited, ..summary("p6-0") };
+        assert_eq!(told(ended, vec![exited, running(7)]), [one]);
+        let two = "process 7 (/opt/program) and 1 more ran on after the command: recording ended before they did";
+        assert_eq!(told(ended, vec![running(7), running(8)]), [two]);
+        assert_eq!(told(End::Detached, vec![running(7)]), [""; 0], "it was asked for");
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Why a session has no samples, or few.
 
-use slimline_trace::session::{ProcessSummary, SampledEvent, SessionInfo, Trigger};
+use slimline_trace::session::{ProcessState, ProcessSummary, SampledEvent, SessionInfo, Trigger};
 
 use crate::text::number::duration;
 
@@ -73,6 +73,9 @@ fn why_none_of(processes: &[ProcessSummary], period_ns: u64) -> String {
         );
     }
     let user_ns = processes.iter().filter_map(|process| process.user_ns).fold(0, u64::saturating_add);
+    if user_ns < period_ns && processes.iter().any(|process| process.state == ProcessState::Running) {
+        return "the command ended before what it left running used CPU time".to_owned();
+    }
     if user_ns == 0 {
         return "the program hardly ran on a CPU, or never entered user code; see `slimline doctor -- COMMAND`"
             .to_owned();
@@ -94,7 +97,7 @@ fn why_none_of(processes: &[ProcessSummary], period_ns: u64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use slimline_trace::session::{End, ProcessState};
+    use slimline_trace::session::End;
 
     use super::*;
     use crate::session_info::{info, summary};

@@ -123,6 +123,12 @@ impl Configuration {
         match fs::read_to_string(file) {
             Ok(text) => Self::parse(&text, file).map(Some),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            // In a directory that may not be searched there is none for this user.
+            Err(_)
+                if fs::symlink_metadata(file).is_err_and(|error| error.kind() == io::ErrorKind::PermissionDenied) =>
+            {
+                Ok(None)
+            }
             Err(error) => Err(error).with_context(|| file.display().to_string()),
         }
     }

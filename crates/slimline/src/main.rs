@@ -43,7 +43,26 @@ const BAD_INPUT: u8 = 2;
 /// Characters of a line on standard error: more than the longest path with our words around it.
 const LINE_CHARS: usize = 6000;
 
+/// Stack that slimline needs.
+const STACK_BYTES: usize = 8 << 20;
+
 fn main() -> ExitCode {
+    // The first thread's stack is as large as `ulimit -s` says, which is for the program that is recorded.
+    if !slimline_collect::is_stack_small(STACK_BYTES as u64) {
+        return run();
+    }
+    let main = std::thread::Builder::new().stack_size(STACK_BYTES).spawn(run);
+    match main.map(|main| main.join()) {
+        Ok(Ok(status)) => status,
+        Ok(Err(panic)) => std::panic::resume_unwind(panic),
+        Err(error) => {
+            say(format_args!("slimline: can't start a thread: {error}"));
+            ExitCode::from(BAD_INPUT)
+        }
+    }
+}
+
+fn run() -> ExitCode {
     // cargo, rustc and gcc call their tools by path, without arguments that would say which it is.
     let arguments: Vec<_> = std::env::args_os().collect();
     let tool = slimline_instrument::cargo::as_tool(&arguments, slimline_collect::RUNTIME, || {

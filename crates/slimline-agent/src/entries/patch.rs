@@ -1,9 +1,8 @@
 //! Code that is changed: jumps in the place of functions' first instructions, and the stubs that they lead to.
 //!
 //! Stubs lie in memory of their own within reach of the object. It is filled while it is writable, made executable, and
-//! only then do jumps lead there. The pages that these are written to can't run meanwhile, and a thread that was between
-//! their first bytes would go on in the middle of a jump: so it is for the caller to know that nobody runs them, and to
-//! have signals blocked, whose handlers might.
+//! only then do jumps lead there. A thread that was between the first bytes of a function would go on in the middle of a
+//! jump: so it is for the caller to know that nobody runs them, and to have signals blocked, whose handlers might.
 
 use core::slice;
 use slimline_emulate::relocate::{JUMP_BYTES, MOST_MOVED_BYTES, Refusal, distance, relocate};
@@ -165,24 +164,17 @@ impl Jump {
 
     /// Writes it; false where the kernel refuses.
     ///
+    /// By the kernel's way for debuggers, which leaves the page as it is protected: one that was made writable might not
+    /// become executable again (`PR_SET_MDWE`, SELinux).
+    ///
     /// # Safety
-    /// Until it is done nobody may run code in the pages that it lies in: neither another thread nor a signal handler.
+    /// Until it is done nobody may run this code: neither another thread nor a signal handler.
     pub(super) unsafe fn write(&self) -> bool {
-        let first = self.at & !(PAGE_BYTES - 1);
-        let end = (self.at + JUMP_BYTES as u64).next_multiple_of(PAGE_BYTES);
-        let bytes = (end - first) as usize;
-        // SAFETY: code of the program, which nobody runs now, as the caller promised; made what it was again at once.
-        unsafe {
-            if !kernel::protect(first, bytes, libc::PROT_READ | libc::PROT_WRITE) {
-                return false;
-            }
-            (self.at as *mut u8).copy_from_nonoverlapping(self.code.as_ptr(), JUMP_BYTES);
-            if !kernel::protect(first, bytes, libc::PROT_READ | libc::PROT_EXEC) {
-                // The program can't run without it: better it ends here than somewhere.
-                kernel::abort();
-            }
-        }
-        true
+        let Ok(memory) = kernel::open(c"/proc/self/mem", libc::O_RDWR, 0) else { return false };
+        // SAFETY: code of the program, which nobody runs now, as the caller promised.
+        let is_written = unsafe { kernel::write_at(memory, &self.code, self.at) };
+        kernel::close(memory);
+        is_written
     }
 }
 

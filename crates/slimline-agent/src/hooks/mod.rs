@@ -24,6 +24,7 @@ use core::ffi::{c_int, c_void};
 use core::sync::atomic::{AtomicU32, Ordering::Relaxed, Ordering::Release};
 pub(crate) use counts::Counts;
 pub(crate) use fork::in_forked_child;
+pub(crate) use operators::withhold as withhold_operators;
 pub(crate) use record::{Inner, Layer, Outer, Reallocation, ended, freed, made, replaced};
 pub(crate) use tracker::{distrust_stack, end_thread, flush, of as tracker_of};
 

@@ -11,16 +11,16 @@
 //! the operators beside `malloc` and never call it. Where the next operator and the next `malloc` come from one object,
 //! blocks are recorded here. Any other operator is only jumped to.
 //!
-//! The next operator is found as `malloc` is, among the objects behind us. A program without C++ that loads a C++ library for itself
-//! alone (`dlopen` with `RTLD_LOCAL`: Python and its modules) has no next one in the global order; then it is the one of
-//! the C++ library that is loaded.
+//! The next operator is found as `malloc` is, among the objects behind us. A program without C++ has none there. What it loads
+//! later for itself alone (`dlopen` with `RTLD_LOCAL`: Python and its modules) may bring a C++ library, have one linked in or
+//! define operators of its own, and is bound to these: our operators are withheld from it ([`withhold`]).
 //!
 //! In assembly, because an operator throws: an exception must pass through, and may not through Rust that aborts.
 #![allow(unsafe_code)] // functions in assembly, with the names of C++
 
-use super::{quick, record};
+use super::{aligned_alloc, free, malloc, quick, record};
+use crate::next;
 use crate::resolve::{self, Object};
-use crate::{kernel, next};
 use core::arch::naked_asm;
 use core::ffi::{CStr, c_void};
 use core::ptr::null_mut;
@@ -39,26 +39,38 @@ struct Operator {
     recording: Function,
     /// What does the same as it for a block that is passed over, and else jumps to it.
     passing: Function,
+    /// What is called where there is no next one.
+    without: Function,
     name: &'static CStr,
 }
 
 impl Operator {
-    const fn new(name: &'static CStr, finding: Function, recording: Function, passing: Function) -> Self {
+    const fn new(
+        name: &'static CStr,
+        finding: Function,
+        recording: Function,
+        passing: Function,
+        without: Function,
+    ) -> Self {
         let target = AtomicPtr::new(finding as *const () as *mut c_void);
-        Self { target, next: AtomicPtr::new(null_mut()), recording, passing, name }
+        Self { target, next: AtomicPtr::new(null_mut()), recording, passing, without, name }
     }
+}
+
+/// Has the linker bind no reference to those of our operators from now on that stand before no other one.
+pub(crate) fn withhold() {
+    let all = [NEW, ALIGNED_NEW, DELETE, ALIGNED_DELETE];
+    let names = all.into_iter().flatten().map(|operator| operator.name);
+    resolve::withhold(names.filter(|name| resolve::next(name).is_none()));
 }
 
 /// Called once by each operator: finds what it stands before, and whether that is an allocator's own. Returns where to
 /// go on.
 unsafe extern "C" fn find(operator: &Operator) -> *mut c_void {
     let next = resolve::next(operator.name);
-    let found = next.map_or_else(|| of_cpp_library(operator.name), |next| next.address).cast_mut().cast::<c_void>();
-    if found.is_null() {
-        // Whoever calls an operator has been linked with a definition of it, so this does not happen; and there is
-        // nothing to jump to.
-        kernel::abort();
-    }
+    // What was bound before they were withheld, as by the constructor of a library that loads another, has none.
+    let without = operator.without as *const ();
+    let found = next.map_or(without, |next| next.address).cast_mut().cast::<c_void>();
     operator.next.store(found, Relaxed);
     let malloc = resolve::next(c"malloc");
     let target = match next {
@@ -87,17 +99,19 @@ fn none_replaced() -> bool {
         && [c"_Znwm", c"_Znam", c"_ZdlPv", c"_ZdaPv"].into_iter().all(|name| is_ours(name) && next_is_the_librarys(name))
 }
 
-/// The operator of a C++ library that is loaded for some object alone; null without any.
-fn of_cpp_library(name: &CStr) -> *const () {
-    let found = CPP_LIBRARIES.into_iter().map(|library| resolve::in_object(library, name));
-    found.into_iter().find(|function| !function.is_null()).unwrap_or(core::ptr::null())
+/// The C library's `aligned_alloc` with its arguments in the order of the operators.
+#[unsafe(naked)]
+unsafe extern "C" fn new_aligned() {
+    naked_asm!("xchg rdi, rsi", "jmp {aligned_alloc}", aligned_alloc = sym aligned_alloc)
 }
 
 /// The operators of a kind: each jumps to its target, so that one which is built on `malloc` costs a jump more. `$recording`
 /// defines what records a call.
 macro_rules! operators {
-    (mod $exported:ident, $finding:ident; $recording:ident in $recordings:ident; $passing:ident in $passings:ident;
-     $($name:ident)*) => {
+    ($all:ident: mod $exported:ident, $finding:ident; $recording:ident in $recordings:ident;
+     $passing:ident in $passings:ident; else $without:expr; $($name:ident)*) => {
+        static $all: &[&Operator] = &[$(&$name),*];
+
         $(
             #[allow(non_upper_case_globals)]
             static $name: Operator = Operator::new(
@@ -108,6 +122,7 @@ macro_rules! operators {
                 $finding::$name,
                 $recordings::$name,
                 $passings::$name,
+                $without,
             );
         )*
 
@@ -282,9 +297,10 @@ macro_rules! recording_delete {
 }
 
 operators! {
-    mod new, finding_new;
+    NEW: mod new, finding_new;
     recording_new in recording_new;
     passing_new in passing_new;
+    else malloc;
     _Znwm
     _Znam
     _ZnwmRKSt9nothrow_t
@@ -292,9 +308,10 @@ operators! {
 }
 
 operators! {
-    mod aligned_new, finding_aligned_new;
+    ALIGNED_NEW: mod aligned_new, finding_aligned_new;
     recording_new in recording_aligned_new;
     passing_on in passing_aligned_new;
+    else new_aligned;
     _ZnwmSt11align_val_t
     _ZnamSt11align_val_t
     _ZnwmSt11align_val_tRKSt9nothrow_t
@@ -302,9 +319,10 @@ operators! {
 }
 
 operators! {
-    mod delete, finding_delete;
+    DELETE: mod delete, finding_delete;
     recording_delete in recording_delete;
     passing_delete in passing_delete;
+    else free;
     _ZdlPv
     _ZdaPv
     _ZdlPvm
@@ -314,9 +332,10 @@ operators! {
 }
 
 operators! {
-    mod aligned_delete, finding_aligned_delete;
+    ALIGNED_DELETE: mod aligned_delete, finding_aligned_delete;
     recording_delete in recording_aligned_delete;
     passing_on in passing_aligned_delete;
+    else free;
     _ZdlPvSt11align_val_t
     _ZdaPvSt11align_val_t
     _ZdlPvmSt11align_val_t

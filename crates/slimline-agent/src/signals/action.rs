@@ -138,5 +138,5 @@ pub(super) fn take_for_delivery(signal: i32) -> KernelAction {
 /// The mask that the kernel shall set while the target's handler for `signal` runs.
 pub(super) fn mask_during(action: &KernelAction, signal: i32, interrupted: u64) -> u64 {
     let own = if action.flags & libc::SA_NODEFER as u64 == 0 { super::bit(signal) } else { 0 };
-    mask::to_kernel(interrupted | action.mask | own)
+    mask::to_kernel(mask::from_kernel(interrupted) | action.mask | own)
 }

@@ -1,6 +1,6 @@
 //! Between the masks that the target means and those that the kernel holds.
 
-use super::{bit, ours, shadow};
+use super::{REAL_TIME, bit, ours, shadow};
 
 /// What the kernel gets for a mask of the target: ours is never blocked, the shadow in its place.
 pub(crate) fn to_kernel(mask: u64) -> u64 {
@@ -13,12 +13,27 @@ pub(crate) fn from_kernel(mask: u64) -> u64 {
 }
 
 fn translate(mask: u64, ours: u64, shadow: u64) -> u64 {
-    if mask & ours == 0 { mask } else { mask & !ours | shadow }
+    match mask & ours {
+        // It is not the shadow that such a mask is about: blocked, it would stand for ours.
+        0 if has_all_real_time(mask | shadow, shadow) => mask & !shadow,
+        0 => mask,
+        _ => mask & !ours | shadow,
+    }
 }
 
-/// The shadow stays, so that a mask of all signals stays one.
+/// The shadow stays, so that a mask of all signals stays one; and it is back in one of all signals but ours.
 fn translate_back(mask: u64, ours: u64, shadow: u64) -> u64 {
-    if mask & shadow == 0 { mask & !ours } else { mask | ours }
+    match mask & shadow {
+        0 if has_all_real_time(mask | shadow, shadow) => mask & !ours | shadow,
+        0 => mask & !ours,
+        _ => mask | ours,
+    }
+}
+
+/// Whether a mask has all real-time signals that programs may use, as those have that block all but a few signals of faults.
+fn has_all_real_time(mask: u64, shadow: u64) -> bool {
+    let all = REAL_TIME.fold(0, |all, signal| all | bit(signal));
+    shadow != 0 && mask & all == all
 }
 
 #[cfg(test)]
@@ -37,11 +52,22 @@ mod tests {
 
     #[test]
     fn the_target_reads_what_it_wrote() {
-        for mask in [0, 1 << 20, TRAP | LAST, u64::MAX, !TRAP & !LAST] {
+        for mask in [0, 1 << 20, TRAP | LAST, u64::MAX, !TRAP & !LAST & !(1 << 40)] {
             assert_eq!(translate_back(translate(mask, TRAP, LAST), TRAP, LAST), mask, "{mask:#x}");
         }
         let alone = translate_back(translate(TRAP, TRAP, LAST), TRAP, LAST);
         assert_eq!(alone & TRAP, TRAP, "blocked is blocked");
+    }
+
+    /// As of threads that leave signals to others, but faults to whom they are of.
+    #[test]
+    fn who_blocks_all_but_ours_has_ours() {
+        let faults = [4, 5, 7, 8, 11].into_iter().fold(0, |all, signal| all | bit(signal));
+        for mask in [!TRAP, !faults] {
+            assert_eq!(translate(mask, TRAP, LAST) & LAST, 0, "it would stand for ours");
+            assert_eq!(translate_back(translate(mask, TRAP, LAST), TRAP, LAST), mask, "{mask:#x}");
+        }
+        assert_eq!(translate(LAST, TRAP, LAST), LAST, "who waits for it alone has to have it blocked");
     }
 
     #[test]

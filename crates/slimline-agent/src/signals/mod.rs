@@ -12,8 +12,8 @@
 //!
 //! What this covers is what goes through the functions of the C library in [`interpose`]. Raw system calls are not
 //! seen: a target that installs a SIGTRAP handler by `syscall` ends the sampling, one that blocks SIGTRAP so delays it.
-//! Nor do these differ from what they would be alone: a `signalfd` for ours reads the shadow's number; the shadow
-//! itself can't be blocked apart from ours; after exec, ours is not ignored or blocked when it was before (the shadow
+//! And these differ from what they would be alone: a `signalfd` for ours reads the shadow's number; the shadow
+//! itself can't be blocked apart from ours, unless all other real-time signals are blocked with it; after exec, ours is not ignored or blocked when it was before (the shadow
 //! is, and an agent in the new program takes that up).
 #![allow(unsafe_code)] // system calls, signal frames
 
@@ -88,7 +88,7 @@ pub(crate) fn claim(signal: i32) -> bool {
     action::take_over(shadow);
     // A mask that we were started with becomes the target's wish.
     let (_, blocked) = kernel::set_mask(libc::SIG_BLOCK, 0);
-    kernel::set_mask(libc::SIG_SETMASK, mask::to_kernel(blocked));
+    kernel::set_mask(libc::SIG_SETMASK, mask::to_kernel(mask::from_kernel(blocked)));
     true
 }
 

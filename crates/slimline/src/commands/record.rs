@@ -153,7 +153,7 @@ fn tell(outcome: &Outcome) {
     };
     let why_none = if samples == 0 { why_no_samples(info) } else { None };
     let remark = match (&info.stopped_early, why_none) {
-        (Some(reason), _) => format!("; {reason}"),
+        (Some(reason), _) => format!(" taken; {reason}"),
         (None, Some(why)) => format!(": {why}"),
         (None, None) => String::new(),
     };

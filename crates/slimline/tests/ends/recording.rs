@@ -46,6 +46,26 @@ fn usage_errors_are_claps() {
     }
 }
 
+#[test]
+fn what_the_command_leaves_running_is_named() {
+    let scratch = Scratch::new();
+    let output = record(&scratch, &["sh", "-c", "sleep 5 > /dev/null 2>&1 & exit 5"]);
+    assert_eq!(output.status.code(), Some(5));
+    assert!(stderr(&output).contains("ran on after the command: recording ended before it did"), "{}", stderr(&output));
+    let notes = report(&scratch).session.notes;
+    assert!(notes.iter().any(|note| note.contains("ran on after the command")), "{notes:?}");
+    assert!(stderr(&output).contains(": the command ended before what it left running used CPU time"), "{output:?}");
+}
+
+/// As much as a program may ask for whose threads are many.
+#[test]
+fn a_small_stack_is_the_programs_own() {
+    let scratch = Scratch::new();
+    let limited = format!("ulimit -s 64; exec {} record -- /bin/echo here", env!("CARGO_BIN_EXE_slimline"));
+    let output = scratch.bash(&limited).output().unwrap();
+    assert_eq!((output.status.code(), stdout(&output).as_str()), (Some(0), "here\n"), "{}", stderr(&output));
+}
+
 /// What begins with `-` is an option until a command was named.
 #[test]
 fn unknown_options_are_no_commands() {
