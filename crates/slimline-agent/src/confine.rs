@@ -44,6 +44,25 @@ impl Drop for Busy {
     }
 }
 
+/// The same for the handler of a trigger, which may find no thread-local storage. As no handler of the program's interrupts it
+/// and none leaves it by a jump, its thread can't confine the process meanwhile.
+pub(crate) struct HandlerBusy(());
+
+impl HandlerBusy {
+    /// None once the process is confined.
+    pub(crate) fn begin() -> Option<Self> {
+        BUSY.fetch_add(1, SeqCst);
+        let busy = Self(());
+        (!is_confined()).then_some(busy)
+    }
+}
+
+impl Drop for HandlerBusy {
+    fn drop(&mut self) {
+        BUSY.fetch_sub(1, SeqCst);
+    }
+}
+
 /// In a forked child: other threads that were busy are not here.
 pub(crate) fn forget_others() {
     BUSY.store(thread::busy(), Relaxed);

@@ -10,7 +10,7 @@ use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use core::sync::atomic::{AtomicU32, AtomicUsize};
 
 use crate::burst::Moment;
-use crate::confine::Busy;
+use crate::confine::HandlerBusy;
 use crate::signals::forward::{self, Context, Jump};
 use crate::signals::{alternate, faults};
 use crate::thread::{self, Thread, Work};
@@ -130,21 +130,27 @@ pub(crate) fn forget_samples() {
 }
 
 fn on_trigger(trigger: Trigger, context: *mut Context) {
-    let Some(_busy) = Busy::begin() else { return };
+    let Some(_busy) = HandlerBusy::begin() else { return };
     SAMPLING.fetch_add(1, Acquire);
     serve(trigger, context);
     SAMPLING.fetch_sub(1, Release);
 }
 
 fn serve(trigger: Trigger, context: *mut Context) {
+    let tid = kernel::thread_id();
+    let has_area = thread::has_our_area(tid);
     if !recorder::is_open() {
         trigger::stop();
-        if let Some(thread) = thread::existing() {
+        if has_area && let Some(thread) = thread::existing() {
             trigger::stop_thread(thread);
         }
         return;
     }
     let Some(header) = recorder::header() else { return };
+    if !has_area {
+        header.triggers_in_agent.fetch_add(1, Relaxed);
+        return;
+    }
     let is_new = thread::existing().is_none();
     let Some(thread) = thread::current() else { return };
     if is_new {
@@ -154,7 +160,7 @@ fn serve(trigger: Trigger, context: *mut Context) {
     // SAFETY: the kernel's.
     let ip = unsafe { (*context).register(libc::REG_RIP) };
     // A thread that was cloned without a thread-local area of its own shares that of another.
-    let foreign = thread.tid.get() != kernel::thread_id();
+    let foreign = thread.tid.get() != tid;
     if foreign || is_agent_code(ip) {
         header.triggers_in_agent.fetch_add(1, Relaxed);
         return;

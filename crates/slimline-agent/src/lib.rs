@@ -45,6 +45,7 @@ mod process;
 mod recorder;
 mod registers;
 mod resolve;
+mod segments;
 mod signals;
 #[cfg(feature = "preload")]
 mod system_call;

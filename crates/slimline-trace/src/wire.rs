@@ -308,7 +308,8 @@ pub struct ProcessHeader {
     pub stacks_dropped: AtomicU32,
     /// Threads that found no free ring.
     pub threads_without_ring: AtomicU32,
-    /// Triggers that came while the thread was inside the agent, or before it was ready: counted, not sampled.
+    /// Triggers that came while the thread was inside the agent, before it was ready, or while it had no thread-local storage of
+    /// the agent's: counted, not sampled.
     pub triggers_in_agent: AtomicU32,
     /// Blocks that the live-heap index could not keep: no memory, not 8-aligned, or another began in the same 16 bytes.
     pub blocks_unindexed: AtomicU64,
