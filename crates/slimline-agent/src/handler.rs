@@ -9,6 +9,7 @@ use core::ptr::NonNull;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use core::sync::atomic::{AtomicU32, AtomicUsize};
 
+use crate::alignment;
 use crate::burst::Moment;
 use crate::confine::HandlerBusy;
 use crate::signals::forward::{self, Context, Jump};
@@ -58,26 +59,48 @@ pub(crate) fn prepare() {
 }
 
 /// What the kernel calls. On entry the stack holds the return address, and right above it the context.
+///
+/// The program's flags still hold then, but for what the kernel clears. Our code does not keep to alignment; the program's own
+/// handler gets its flags back.
 #[unsafe(naked)]
 unsafe extern "C" fn enter(signal: i32, info: *mut SignalInfo, context: *mut Context) {
     naked_asm!(
-        "sub rsp, 40",
+        "pushfq",
+        "sub rsp, 32",
+        "bt dword ptr [rsp + 32], {check}",
+        "jnc 2f",
+        "push qword ptr [rsp + 32]",
+        "and dword ptr [rsp], {unchecked}",
+        "popfq",
+        "2:",
         "mov rcx, rsp",
         "call {decide}",
         "test al, al",
-        "jnz 2f",
+        "jnz 3f",
         "add rsp, 40",
         "ret",
-        "2:",
+        "3:",
+        "bt dword ptr [rsp + 32], {check}",
+        "jnc 4f",
+        "push qword ptr [rsp + 32]",
+        "and dword ptr [rsp], {untrapped}",
+        "popfq",
+        "4:",
         "mov rax, [rsp]",
         "mov rdi, [rsp + 8]",
         "mov rsi, [rsp + 16]",
         "mov rdx, [rsp + 24]",
         "lea rsp, [rdx - 8]",
         "jmp rax",
+        check = const alignment::CHECK_BIT,
+        unchecked = const !(alignment::CHECK | TRAP) as i32,
+        untrapped = const !TRAP as i32,
         decide = sym decide,
     )
 }
+
+/// In the flags that a debugger's single step stores: the step itself, which is not the program's.
+const TRAP: u32 = 1 << 8;
 
 /// What a handler returns to. Unwinders know a signal frame by exactly these bytes.
 #[unsafe(naked)]

@@ -21,6 +21,7 @@
 extern crate std;
 
 // The recorder's side.
+mod alignment;
 mod blame;
 mod burst;
 mod children;

@@ -19,6 +19,7 @@ use core::mem::MaybeUninit;
 use core::ptr::{NonNull, with_exposed_provenance_mut, without_provenance_mut};
 use slimline_trace::wire::{MessageKind, ThreadEvent};
 
+use crate::alignment::Unchecked;
 use crate::confine::Busy;
 use crate::hooks::{self, Counts};
 use crate::recorder::{self, Ring, bytes_of};
@@ -197,6 +198,7 @@ pub(crate) struct Thread {
 pub(crate) struct Inside<'a> {
     thread: &'a Thread,
     _busy: Busy,
+    _unchecked: Unchecked,
 }
 
 impl<'a> Inside<'a> {
@@ -225,7 +227,7 @@ impl Thread {
         let _busy = Busy::begin()?;
         set_word::<INSIDE_OFFSET>(1);
         core::sync::atomic::compiler_fence(core::sync::atomic::Ordering::SeqCst);
-        Some(Inside { thread: self, _busy })
+        Some(Inside { thread: self, _busy, _unchecked: Unchecked::begin() })
     }
 
     /// Whether the thread has a ring: not in a forked child that we were not told of, nor beyond the last slot.
