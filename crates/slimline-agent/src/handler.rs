@@ -16,7 +16,7 @@ use crate::signals::forward::{self, Context, Jump};
 use crate::signals::{alternate, faults};
 use crate::thread::{self, Thread, Work};
 use crate::trigger::{SignalInfo, Trigger};
-use crate::{burst, hooks, kernel, recorder, trigger};
+use crate::{burst, hooks, kernel, recorder, signals, trigger};
 
 /// Address of the handler, for the kernel.
 pub(crate) fn entry() -> usize {
@@ -156,6 +156,7 @@ fn on_trigger(trigger: Trigger, context: *mut Context) {
     let Some(_busy) = HandlerBusy::begin() else { return };
     SAMPLING.fetch_add(1, Acquire);
     serve(trigger, context);
+    signals::restore_after_step();
     SAMPLING.fetch_sub(1, Release);
 }
 
