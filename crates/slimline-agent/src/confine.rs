@@ -1,13 +1,15 @@
-//! Programs that confine themselves: by seccomp, or by asking to be traced.
+//! Programs that confine themselves: by seccomp, by asking to be traced, by taking their system calls or the time stamp counter
+//! away from themselves.
 //!
 //! Behind a seccomp filter the kernel may kill the process for a system call that it would not make alone: the clock that a
 //! sample reads, memory for a table. What it will allow is the filter's to say. Under a tracer (`PTRACE_TRACEME`) each signal
-//! stops the process and is reported, the agent's too. So the agent gives up before either call, in all threads. The collector
-//! samples the process from outside.
+//! stops the process and is reported, the agent's too. A program that dispatches its system calls itself gets the agent's as
+//! `SIGSYS`. One that may not read the time stamp counter dies of the kernel's clocks, which read it. So the agent gives up
+//! before any of these calls, in all threads. The collector samples the process from outside.
 //!
-//! A filter is inherited, so the programs that the process starts from then on have no agent. A tracer is not: the agent of the
-//! next program asks at its start whether there is one, as below a debugger. So the environment stays as it is, and what the
-//! process starts untraced by `exec` is recorded.
+//! A filter is inherited, so the programs that the process starts from then on have no agent. The others are not: the agent of
+//! the next program asks at its start whether it is traced, as below a debugger. So the environment stays as it is, and what
+//! the process starts by `exec` is recorded. (The ban on the counter is inherited, but glibc's dynamic linker dies of it.)
 //!
 //! Seen are `prctl`, `ptrace` and `syscall` of the C library ([`crate::system_call`]). A filter without a program is a question
 //! whether there are filters.
@@ -15,12 +17,16 @@
 
 use core::ffi::{CStr, c_char};
 use core::sync::atomic::Ordering::{Relaxed, SeqCst};
-use core::sync::atomic::{AtomicBool, AtomicU64};
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
 use slimline_trace::wire::RUN_DIRECTORY_VARIABLE;
 
 use crate::{hooks, kernel, process, recorder, signals, thread, trigger};
 
 static CONFINED: AtomicBool = AtomicBool::new(false);
+/// How far the thread that ends recording has come: nobody, or [`ENDING`], or [`ENDED`].
+static END: AtomicU32 = AtomicU32::new(0);
+const ENDING: u32 = 1;
+const ENDED: u32 = 2;
 /// How many [`Busy`] there are.
 static BUSY: AtomicU64 = AtomicU64::new(0);
 
@@ -44,19 +50,44 @@ impl Drop for Busy {
     }
 }
 
+/// The same for the handler of a trigger, which may find no thread-local storage. As no handler of the program's interrupts it
+/// and none leaves it by a jump, its thread can't confine the process meanwhile.
+pub(crate) struct HandlerBusy(());
+
+impl HandlerBusy {
+    /// None once the process is confined.
+    pub(crate) fn begin() -> Option<Self> {
+        BUSY.fetch_add(1, SeqCst);
+        let busy = Self(());
+        (!is_confined()).then_some(busy)
+    }
+}
+
+impl Drop for HandlerBusy {
+    fn drop(&mut self) {
+        BUSY.fetch_sub(1, SeqCst);
+    }
+}
+
 /// In a forked child: other threads that were busy are not here.
 pub(crate) fn forget_others() {
     BUSY.store(thread::busy(), Relaxed);
+    END.store(0, Relaxed);
 }
 
-/// Waits until no other thread is busy. Gives up after a tenth of a second: a debugger may have stopped one, or a signal handler
-/// has left the agent by a jump.
+/// Waits until no other thread is busy, but not for ever: a debugger may have stopped one, or a signal handler has left the agent
+/// by a jump.
 fn wait_for_others() {
-    const LONGEST_NS: u64 = 100_000_000;
     // The caller is not busy, but for what a signal handler of the program's interrupted, or left by a jump.
     let own = thread::busy();
+    wait_while(|| BUSY.load(SeqCst) > own);
+}
+
+/// Waits for other threads. Gives up after a tenth of a second.
+fn wait_while(is_early: impl Fn() -> bool) {
+    const LONGEST_NS: u64 = 100_000_000;
     let began_ns = recorder::now_ns();
-    while BUSY.load(SeqCst) > own && recorder::now_ns().saturating_sub(began_ns) < LONGEST_NS {
+    while is_early() && recorder::now_ns().saturating_sub(began_ns) < LONGEST_NS {
         kernel::yield_now();
     }
 }
@@ -73,23 +104,35 @@ enum Confinement {
     Filter,
     /// The parent, from `PTRACE_TRACEME` on.
     Tracer,
+    /// Its own handler of `SIGSYS`.
+    Dispatch,
+    /// `SIGSEGV` for who reads the time stamp counter.
+    Counter,
 }
 
 impl Confinement {
     /// What a system call confines the caller by; None where it does not.
     fn by(number: i64, [first, second, third]: [usize; 3]) -> Option<Self> {
         const PR_SET_SECCOMP: usize = 22;
-        /// `SECCOMP_MODE_STRICT` and `SECCOMP_MODE_FILTER` of `prctl`.
-        const MODES: [usize; 2] = [1, 2];
-        /// `SECCOMP_SET_MODE_STRICT` and `SECCOMP_SET_MODE_FILTER` of `seccomp`.
-        const OPERATIONS: [usize; 2] = [0, 1];
-        let [strict, filter] = match number {
-            libc::SYS_prctl if first == PR_SET_SECCOMP => MODES.map(|mode| second == mode),
-            libc::SYS_seccomp => OPERATIONS.map(|operation| first == operation),
-            libc::SYS_ptrace if first == libc::PTRACE_TRACEME as usize => return Some(Self::Tracer),
-            _ => return None,
-        };
-        (strict || filter && third != 0).then_some(Self::Filter)
+        const PR_SET_TSC: usize = 26;
+        const PR_TSC_SIGSEGV: usize = 2;
+        const PR_SET_SYSCALL_USER_DISPATCH: usize = 59;
+        const PR_SYS_DISPATCH_OFF: usize = 0;
+        const SECCOMP_MODE_STRICT: usize = 1;
+        const SECCOMP_MODE_FILTER: usize = 2;
+        const SECCOMP_SET_MODE_STRICT: usize = 0;
+        const SECCOMP_SET_MODE_FILTER: usize = 1;
+        match (number, first, second) {
+            (libc::SYS_prctl, PR_SET_SECCOMP, SECCOMP_MODE_STRICT) => Some(Self::Filter),
+            (libc::SYS_prctl, PR_SET_SECCOMP, SECCOMP_MODE_FILTER) if third != 0 => Some(Self::Filter),
+            (libc::SYS_seccomp, SECCOMP_SET_MODE_STRICT, _) => Some(Self::Filter),
+            (libc::SYS_seccomp, SECCOMP_SET_MODE_FILTER, _) if third != 0 => Some(Self::Filter),
+            (libc::SYS_prctl, PR_SET_SYSCALL_USER_DISPATCH, PR_SYS_DISPATCH_OFF) => None,
+            (libc::SYS_prctl, PR_SET_SYSCALL_USER_DISPATCH, _) => Some(Self::Dispatch),
+            (libc::SYS_prctl, PR_SET_TSC, PR_TSC_SIGSEGV) => Some(Self::Counter),
+            (libc::SYS_ptrace, request, _) if request == libc::PTRACE_TRACEME as usize => Some(Self::Tracer),
+            _ => None,
+        }
     }
 
     /// Why recording ends.
@@ -97,6 +140,10 @@ impl Confinement {
         match self {
             Self::Filter => "it confined itself (seccomp)",
             Self::Tracer => "it asked to be traced (ptrace), and its tracer would see the signals of sampling",
+            Self::Dispatch => {
+                "it dispatches its system calls itself (PR_SET_SYSCALL_USER_DISPATCH), and would get those of sampling"
+            }
+            Self::Counter => "it forbade itself the time stamp counter (PR_SET_TSC), which sampling reads",
         }
     }
 }
@@ -113,8 +160,13 @@ fn before(confinement: Confinement) {
     if !process::is_ours() {
         return;
     }
-    if recorder::is_open() {
-        end(confinement.reason());
+    match END.compare_exchange(0, ENDING, SeqCst, SeqCst) {
+        Ok(_) => {
+            end(confinement.reason());
+            END.store(ENDED, SeqCst);
+        }
+        // Another thread confines itself, too: until it is done, triggers may come to this one.
+        Err(_) => wait_while(|| END.load(SeqCst) == ENDING),
     }
     // Also where recording ended before: a tracer may come before the filter.
     if confinement == Confinement::Filter {
@@ -123,12 +175,14 @@ fn before(confinement: Confinement) {
     }
 }
 
-/// Ends recording for good, without a trace that a filter or a tracer would see.
+/// Ends recording for good, without a trace that a filter or a tracer would see. Also where it is over, as triggers may be left.
 fn end(reason: &str) {
     hooks::flush();
     hooks::stop();
     thread::end();
-    recorder::fail(format_args!("{reason}; what it did until then is here"));
+    if recorder::is_open() {
+        recorder::fail(format_args!("{reason}; what it did until then is here"));
+    }
     // Other threads may be confined, too.
     CONFINED.store(true, SeqCst);
     wait_for_others();
@@ -232,6 +286,10 @@ mod tests {
             assert_eq!(Confinement::by(number, arguments), Some(Confinement::Filter), "{number} {arguments:?}");
         }
         assert_eq!(Confinement::by(101, [0, 0, 0]), Some(Confinement::Tracer), "PTRACE_TRACEME");
+        assert_eq!(Confinement::by(157, [59, 1, 0]), Some(Confinement::Dispatch), "PR_SYS_DISPATCH_ON");
+        assert_eq!(Confinement::by(157, [59, 0, 0]), None, "PR_SYS_DISPATCH_OFF");
+        assert_eq!(Confinement::by(157, [26, 2, 0]), Some(Confinement::Counter), "PR_TSC_SIGSEGV");
+        assert_eq!(Confinement::by(157, [26, 1, 0]), None, "PR_TSC_ENABLE");
         assert_eq!(Confinement::by(157, [22, 2, 0]), None, "are there filters?");
         assert_eq!(Confinement::by(157, [15, 1, 0]), None, "PR_SET_NAME");
         assert_eq!(Confinement::by(317, [1, 1, 0]), None, "are there filters?");

@@ -9,13 +9,14 @@ use core::ptr::NonNull;
 use core::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use core::sync::atomic::{AtomicU32, AtomicUsize};
 
+use crate::alignment;
 use crate::burst::Moment;
-use crate::confine::Busy;
+use crate::confine::HandlerBusy;
 use crate::signals::forward::{self, Context, Jump};
 use crate::signals::{alternate, faults};
 use crate::thread::{self, Thread, Work};
 use crate::trigger::{SignalInfo, Trigger};
-use crate::{burst, hooks, kernel, recorder, trigger};
+use crate::{burst, hooks, kernel, recorder, signals, trigger};
 
 /// Address of the handler, for the kernel.
 pub(crate) fn entry() -> usize {
@@ -58,26 +59,48 @@ pub(crate) fn prepare() {
 }
 
 /// What the kernel calls. On entry the stack holds the return address, and right above it the context.
+///
+/// The program's flags still hold then, but for what the kernel clears. Our code does not keep to alignment; the program's own
+/// handler gets its flags back.
 #[unsafe(naked)]
 unsafe extern "C" fn enter(signal: i32, info: *mut SignalInfo, context: *mut Context) {
     naked_asm!(
-        "sub rsp, 40",
+        "pushfq",
+        "sub rsp, 32",
+        "bt dword ptr [rsp + 32], {check}",
+        "jnc 2f",
+        "push qword ptr [rsp + 32]",
+        "and dword ptr [rsp], {unchecked}",
+        "popfq",
+        "2:",
         "mov rcx, rsp",
         "call {decide}",
         "test al, al",
-        "jnz 2f",
+        "jnz 3f",
         "add rsp, 40",
         "ret",
-        "2:",
+        "3:",
+        "bt dword ptr [rsp + 32], {check}",
+        "jnc 4f",
+        "push qword ptr [rsp + 32]",
+        "and dword ptr [rsp], {untrapped}",
+        "popfq",
+        "4:",
         "mov rax, [rsp]",
         "mov rdi, [rsp + 8]",
         "mov rsi, [rsp + 16]",
         "mov rdx, [rsp + 24]",
         "lea rsp, [rdx - 8]",
         "jmp rax",
+        check = const alignment::CHECK_BIT,
+        unchecked = const !(alignment::CHECK | TRAP) as i32,
+        untrapped = const !TRAP as i32,
         decide = sym decide,
     )
 }
+
+/// In the flags that a debugger's single step stores: the step itself, which is not the program's.
+const TRAP: u32 = 1 << 8;
 
 /// What a handler returns to. Unwinders know a signal frame by exactly these bytes.
 #[unsafe(naked)]
@@ -130,21 +153,28 @@ pub(crate) fn forget_samples() {
 }
 
 fn on_trigger(trigger: Trigger, context: *mut Context) {
-    let Some(_busy) = Busy::begin() else { return };
+    let Some(_busy) = HandlerBusy::begin() else { return };
     SAMPLING.fetch_add(1, Acquire);
     serve(trigger, context);
+    signals::restore_after_step();
     SAMPLING.fetch_sub(1, Release);
 }
 
 fn serve(trigger: Trigger, context: *mut Context) {
+    let tid = kernel::thread_id();
+    let has_area = thread::has_our_area(tid);
     if !recorder::is_open() {
         trigger::stop();
-        if let Some(thread) = thread::existing() {
+        if has_area && let Some(thread) = thread::existing() {
             trigger::stop_thread(thread);
         }
         return;
     }
     let Some(header) = recorder::header() else { return };
+    if !has_area {
+        header.triggers_in_agent.fetch_add(1, Relaxed);
+        return;
+    }
     let is_new = thread::existing().is_none();
     let Some(thread) = thread::current() else { return };
     if is_new {
@@ -154,7 +184,7 @@ fn serve(trigger: Trigger, context: *mut Context) {
     // SAFETY: the kernel's.
     let ip = unsafe { (*context).register(libc::REG_RIP) };
     // A thread that was cloned without a thread-local area of its own shares that of another.
-    let foreign = thread.tid.get() != kernel::thread_id();
+    let foreign = thread.tid.get() != tid;
     if foreign || is_agent_code(ip) {
         header.triggers_in_agent.fetch_add(1, Relaxed);
         return;

@@ -21,6 +21,7 @@
 extern crate std;
 
 // The recorder's side.
+mod alignment;
 mod blame;
 mod burst;
 mod children;
@@ -45,6 +46,7 @@ mod process;
 mod recorder;
 mod registers;
 mod resolve;
+mod segments;
 mod signals;
 #[cfg(feature = "preload")]
 mod system_call;

@@ -22,7 +22,7 @@ use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, AtomicUsize};
 use slimline_trace::wire::{ProcessHeader, RunConfig, SLOTS, TriggerKind};
 
 use crate::thread::Thread;
-use crate::{kernel, own_memory, signals};
+use crate::{kernel, own_memory, recorder, signals};
 
 /// Say that a signal is a trigger of the first or the second clock: what perf's `sig_data` and the timer's value hold.
 const COOKIES: [u64; 2] = [u64::from_le_bytes(*b"slimtrig"), u64::from_le_bytes(*b"slimsecd")];
@@ -101,6 +101,15 @@ pub(crate) fn events() -> [i32; 2] {
 pub(crate) fn move_event(file: i32) {
     if let Some(event) = EVENTS.iter().find(|event| event.load(Relaxed) == file) {
         event.store(kernel::hide(file), Relaxed);
+        publish_events();
+    }
+}
+
+/// Tells the collector which they are.
+fn publish_events() {
+    let Some(header) = recorder::header() else { return };
+    for (published, event) in header.events.iter().zip(events()) {
+        published.store(event.max(0).cast_unsigned(), Relaxed);
     }
 }
 
@@ -143,6 +152,7 @@ fn start_event(clock: Clock, period_ns: u64) -> Result<(), i32> {
     }
     let event = kernel::hide(event);
     EVENTS[clock as usize].store(event, Relaxed);
+    publish_events();
     control(event, ENABLE);
     Ok(())
 }
@@ -170,7 +180,7 @@ pub(crate) fn start_thread(thread: &Thread) {
                 thread.timer.set(number.map_or(0, |number| number + 1));
             }
             Err(error) => {
-                if let Some(header) = crate::recorder::header() {
+                if let Some(header) = recorder::header() {
                     if error == libc::EAGAIN {
                         header.threads_without_timer.fetch_add(1, Relaxed);
                     }
@@ -194,7 +204,7 @@ pub(crate) fn give_back_timer() -> bool {
     Own::Timer(timer).delete();
     let event = open_own_event(place.thread.load(Relaxed));
     if event.is_err()
-        && let Some(header) = crate::recorder::header()
+        && let Some(header) = recorder::header()
     {
         header.threads_without_timer.fetch_add(1, Relaxed);
     }
@@ -237,6 +247,7 @@ pub(crate) fn stop() {
         control(event, DISABLE);
         kernel::close(event);
     }
+    publish_events();
 }
 
 /// In a forked child: the events are the parent's, and timers are not inherited.

@@ -182,6 +182,11 @@ impl Drain {
         self.latest_of(pid).map(|recorder| recorder.directory().to_owned())
     }
 
+    /// Descriptors of the perf events that the agent of process `pid` has; 0 for none.
+    pub(crate) fn events_of(&self, pid: u32) -> Option<[u32; 2]> {
+        self.latest_of(pid).filter(|recorder| !recorder.has_ended()).map(Recorder::events)
+    }
+
     fn latest_of(&self, pid: u32) -> Option<&Recorder> {
         let of_process = self.running.values().filter(|recorder| recorder.pid() == Some(pid));
         of_process.max_by_key(|recorder| recorder.started_ns())

@@ -119,6 +119,11 @@ impl Recorder {
             || (0..SLOTS).map(|slot| self.file.slot(slot)).any(|slot| !slot.is_untouched() && slot.tid() == tid)
     }
 
+    /// See [`ProcessFile::events`].
+    pub(crate) fn events(&self) -> [u32; 2] {
+        self.file.events()
+    }
+
     /// See [`ProcessFile::own_numbers`].
     pub(crate) fn own_numbers(&self) -> (u64, u32) {
         self.file.own_numbers()

@@ -156,6 +156,12 @@ impl ProcessFile {
         self.half(offset_of!(ProcessHeader, stop)).store(1, Ordering::Release);
     }
 
+    /// Descriptors of the agent's perf events; 0 for none.
+    pub(crate) fn events(&self) -> [u32; 2] {
+        let start = offset_of!(ProcessHeader, events);
+        [start, start + 4].map(|offset| self.header_u32(offset))
+    }
+
     /// Writes a field as the agent does.
     #[cfg(test)]
     pub(crate) fn put_u32(&self, offset: usize, value: u32) {

@@ -51,7 +51,7 @@ pub const PROCESS_FILE_EXTENSION: &str = "ring";
 /// First bytes of a process file.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"slimring");
 /// Layout version of everything in this module. Version 1: the first.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 
 /// Rings in a process file: how many threads can be sampled at the same time. A thread takes the first slot that is
 /// free, so that the collector need not look far. A slot is reused after its thread ended and its ring was drained; threads beyond are counted in [`ProcessHeader::threads_without_ring`].
@@ -308,7 +308,8 @@ pub struct ProcessHeader {
     pub stacks_dropped: AtomicU32,
     /// Threads that found no free ring.
     pub threads_without_ring: AtomicU32,
-    /// Triggers that came while the thread was inside the agent, or before it was ready: counted, not sampled.
+    /// Triggers that came while the thread was inside the agent, before it was ready, or while it had no thread-local storage of
+    /// the agent's: counted, not sampled.
     pub triggers_in_agent: AtomicU32,
     /// Blocks that the live-heap index could not keep: no memory, not 8-aligned, or another began in the same 16 bytes.
     pub blocks_unindexed: AtomicU64,
@@ -349,6 +350,9 @@ pub struct ProcessHeader {
     /// Threads that have no samples because the limit on pending signals (`RLIMIT_SIGPENDING`) left no timer for them and
     /// the kernel granted no perf event instead.
     pub threads_without_timer: AtomicU64,
+    /// Descriptors of the perf events whose signals are triggers; 0 for none. The collector disables them while a debugger traces
+    /// the process, which would see the signals.
+    pub events: [AtomicU32; 2],
     /// Why the agent gave up, NUL-terminated UTF-8.
     pub failure: [u8; 256],
 }

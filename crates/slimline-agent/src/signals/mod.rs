@@ -106,6 +106,14 @@ pub(crate) fn release() {
     }
 }
 
+/// Puts our action for triggers back where the kernel has put the default one, by which each of them would end the process. It
+/// does so if a tracer steps a thread that has `SIGTRAP` blocked, as our handler has. To be called there.
+pub(crate) fn restore_after_step() {
+    if ours() == libc::SIGTRAP && is_free(libc::SIGTRAP) {
+        action::refresh();
+    }
+}
+
 /// Whether a trigger that was sent before the triggers were stopped may not have come yet. To the calling thread it came on its
 /// way back from the system call that stopped them, unless the program blocks the signal by a system call of its own.
 fn may_still_come(ours: i32) -> bool {

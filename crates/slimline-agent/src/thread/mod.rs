@@ -1,6 +1,6 @@
 //! What the agent knows of each thread.
 //!
-//! One [`Thread`] in memory of its own, found through a thread-local pointer in the static TLS block (`.tbss`, initial
+//! One [`Thread`] in memory of its own, found through a thread-local pointer in the static TLS block (`.tdata`, initial
 //! exec): two instructions, safe in a signal handler and before `main`, where `__tls_get_addr` might allocate. Beside the
 //! pointer are the words in which allocation functions count ([`crate::hooks`]), so that those need not follow it.
 //!
@@ -8,6 +8,7 @@
 //! a child that we do not know of writes nothing into its parent's file.
 #![allow(unsafe_code)] // thread-local storage by hand, memory shared with signal handlers
 
+mod area;
 mod lifetime;
 mod storage;
 mod work;
@@ -18,31 +19,39 @@ use core::mem::MaybeUninit;
 use core::ptr::{NonNull, with_exposed_provenance_mut, without_provenance_mut};
 use slimline_trace::wire::{MessageKind, ThreadEvent};
 
+use crate::alignment::Unchecked;
 use crate::confine::Busy;
 use crate::hooks::{self, Counts};
 use crate::recorder::{self, Ring, bytes_of};
 use crate::signals::alternate;
-use crate::{kernel, trigger};
+use crate::{kernel, segments, trigger};
+pub(crate) use area::is_ours as has_our_area;
 pub(crate) use work::Work;
 
 /// Before the first thread is made. Not async-signal-safe.
 pub(crate) fn prepare() {
+    segments::prepare();
     lifetime::prepare();
     storage::prepare();
 }
 
 global_asm!(
-    ".section .tbss.slimline_thread,\"awT\",@nobits",
+    ".section .tdata.slimline_thread,\"awT\",@progbits",
     ".balign 8",
     // Unit tests are compiled in several parts.
     ".globl slimline_thread",
     ".hidden slimline_thread",
     ".type slimline_thread,@object",
-    ".size slimline_thread,56",
+    ".size slimline_thread,64",
     "slimline_thread:",
     ".zero 56",
+    ".quad {cookie}",
     ".text",
+    cookie = const COOKIE,
 );
+
+/// In each thread-local area with our words, see [`area`].
+const COOKIE: u64 = u64::from_le_bytes(*b"slimarea");
 
 /// In place of the pointer: this thread ended, or is not to be recorded.
 const GONE: *mut Thread = without_provenance_mut(1);
@@ -55,6 +64,18 @@ const REGION_OFFSET: usize = 24;
 const INSIDE_OFFSET: usize = 32;
 const ALTERNATE_OFFSET: usize = 40;
 const BUSY_OFFSET: usize = 48;
+const COOKIE_OFFSET: usize = 56;
+
+/// How far behind the thread pointer `slimline_thread` is: a negative number.
+fn first_word_offset() -> u64 {
+    let offset;
+    // SAFETY: reads what the dynamic linker wrote; the offset of a preloaded library is fixed when the process starts.
+    unsafe {
+        asm!("mov {0}, qword ptr [rip + slimline_thread@GOTTPOFF]", out(reg) offset,
+            options(nostack, readonly, preserves_flags));
+    }
+    offset
+}
 
 /// One of the calling thread's words.
 #[inline(always)]
@@ -177,6 +198,7 @@ pub(crate) struct Thread {
 pub(crate) struct Inside<'a> {
     thread: &'a Thread,
     _busy: Busy,
+    _unchecked: Unchecked,
 }
 
 impl<'a> Inside<'a> {
@@ -205,7 +227,7 @@ impl Thread {
         let _busy = Busy::begin()?;
         set_word::<INSIDE_OFFSET>(1);
         core::sync::atomic::compiler_fence(core::sync::atomic::Ordering::SeqCst);
-        Some(Inside { thread: self, _busy })
+        Some(Inside { thread: self, _busy, _unchecked: Unchecked::begin() })
     }
 
     /// Whether the thread has a ring: not in a forked child that we were not told of, nor beyond the last slot.

@@ -50,11 +50,18 @@ pub(crate) fn redirect(event: &File, ring: &Ring) -> io::Result<()> {
     check(unsafe { libc::ioctl(event.as_raw_fd(), SET_OUTPUT, ring.event.as_raw_fd()) })
 }
 
-/// Lets an event count.
-pub(crate) fn enable(event: &File) -> io::Result<()> {
+/// Lets an event count, and those inherited from it.
+pub(crate) fn enable(event: &impl AsRawFd) -> io::Result<()> {
     const ENABLE: libc::c_ulong = 0x2400;
     // SAFETY: this request takes no memory.
     check(unsafe { libc::ioctl(event.as_raw_fd(), ENABLE, 0) })
+}
+
+/// Ends what [`enable`] began.
+pub(crate) fn disable(event: &impl AsRawFd) -> io::Result<()> {
+    const DISABLE: libc::c_ulong = 0x2401;
+    // SAFETY: this request takes no memory.
+    check(unsafe { libc::ioctl(event.as_raw_fd(), DISABLE, 0) })
 }
 
 /// The number that samples of this event carry, and those of events inherited from it.

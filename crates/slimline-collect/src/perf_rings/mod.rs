@@ -41,6 +41,7 @@ use crate::source::{PartSchedule, Source};
 use crate::writer_thread::WriterThread;
 
 pub(crate) use self::attach::{check_process, command_of};
+pub(crate) use self::event::{disable as disable_event, enable as enable_event};
 pub(crate) use self::hardware::{Granted, Negotiated};
 
 /// Pauses between passes: 50 records of a CPU at 1 kHz, and what a ring that fills quickly may need.

@@ -11,6 +11,7 @@
 //! They are looked for among the processes with an agent, which may have become one by `exec`, those that are sampled from
 //! outside or could not be recorded, and the children of all these. One that has ended before it is found is not seen.
 
+mod debugged;
 mod outside;
 
 use std::collections::{HashMap, HashSet};
@@ -20,6 +21,7 @@ use std::time::Duration;
 use slimline_trace::path_text::text_of;
 use slimline_trace::session::{AddsTo, ProcessState, ProcessSummary};
 
+use self::debugged::Debugged;
 use self::outside::{Outside, Outsiders};
 use crate::clock::monotonic_ns;
 use crate::drain::Drain;
@@ -61,6 +63,7 @@ pub(crate) struct Tree {
     with_agent: HashMap<u32, (Program, u64)>,
     /// Those that went on to another program, which is to be looked at.
     went_on: HashSet<u32>,
+    debugged: Debugged,
     last_look_ns: u64,
 }
 
@@ -79,6 +82,7 @@ impl Tree {
             without_ring: HashMap::new(),
             with_agent: HashMap::new(),
             went_on: HashSet::new(),
+            debugged: Debugged::default(),
             last_look_ns: monotonic_ns(),
         }
     }
@@ -100,7 +104,11 @@ impl Tree {
         self.with_agent.retain(|pid, _| pids.contains(pid));
         self.without_file.retain(|pid, _| pids.contains(pid));
         self.without_ring.retain(|(pid, _), _| pids.contains(pid));
+        self.debugged.retain(&pids);
         for pid in pids {
+            if let Some(events) = self.drain.events_of(pid) {
+                self.debugged.look_at(pid, events);
+            }
             self.look_at(pid, now_ns, writer);
             if self.with_agent.contains_key(&pid) {
                 self.look_at_threads(pid, now_ns);
