@@ -288,14 +288,14 @@ pub(crate) fn close(file: i32) {
     unsafe { call(libc::SYS_close, [file as usize, 0, 0, 0, 0, 0]) };
 }
 
-/// Writes all of these bytes at an offset of a file.
+/// Writes bytes at an offset of a file; how many were written.
 ///
 /// # Safety
-/// Where the file is memory of this process, it must be allowed to become what is written.
-pub(crate) unsafe fn write_at(file: i32, bytes: &[u8], offset: u64) -> bool {
+/// If the file is this process's memory, that memory must be allowed to become what is written.
+pub(crate) unsafe fn write_at(file: i32, bytes: &[u8], offset: u64) -> Result<usize, i32> {
     let arguments = [file as usize, bytes.as_ptr() as usize, bytes.len(), offset as usize, 0, 0];
     // SAFETY: the kernel reads the buffer; promised by the caller.
-    check(unsafe { call(libc::SYS_pwrite64, arguments) }) == Ok(bytes.len())
+    check(unsafe { call(libc::SYS_pwrite64, arguments) })
 }
 
 /// Reads up to the buffer's length; 0 at the end.

@@ -127,7 +127,7 @@ fn record(fork: Option<Fork>) -> bool {
         return true;
     }
     if kernel::is_under_valgrind() {
-        // Its own code runs in the place of the program's, and takes signals of the agent's for faults of its own.
+        // It would treat the agent's signals as its own.
         recorder::fail(format_args!("it runs under Valgrind"));
         return true;
     }

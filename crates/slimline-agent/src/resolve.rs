@@ -16,7 +16,6 @@ use core::sync::atomic::AtomicPtr;
 use core::sync::atomic::Ordering::Relaxed;
 
 use crate::kernel;
-use crate::own_memory::PAGE_BYTES;
 
 /// `struct link_map` of `<link.h>`: an object in the linker's list.
 #[derive(Clone, Copy, Debug)]
@@ -199,35 +198,27 @@ fn find(objects: impl Iterator<Item = &'static LinkMap> + Clone, name: &CStr) ->
     })
 }
 
-/// Takes our own definitions of these names back: the linker binds no reference to them from now on. Those that are bound stay.
-/// Their table can only be read as a rule, and is so again.
+/// Hides our definitions of these names from the dynamic linker. Existing bindings stay.
+///
+/// Through `/proc/self/mem`: our symbols may lie on a page that is not writable, or that has code as well.
 pub(crate) fn withhold<'n>(names: impl Iterator<Item = &'n CStr>) {
-    const MOST: usize = 32;
     let Some(tables) = objects().find(|map| map.dynamic == own_dynamic()).and_then(Tables::of) else { return };
-    let (mut numbers, mut count) = ([0; MOST], 0);
-    for number in names.filter_map(|name| tables.symbol(name.to_bytes(), None)).take(MOST) {
-        numbers[count] = number as usize;
-        count += 1;
+    let mut names = names.filter_map(|name| tables.symbol(name.to_bytes(), None)).peekable();
+    if names.peek().is_none() {
+        return;
     }
-    let numbers = &numbers[..count];
-    let (Some(first), Some(last)) = (numbers.iter().min(), numbers.iter().max()) else { return };
-    let page = PAGE_BYTES as u64;
-    let start = tables.symbols.wrapping_add(*first).addr() as u64 & !(page - 1);
-    let end = (tables.symbols.wrapping_add(last + 1).addr() as u64).next_multiple_of(page);
-    let bytes = (end - start) as usize;
-    // SAFETY: our own table of symbols, of which each entry is one that the index has. Whoever reads it meanwhile sees a
-    // definition or none.
-    unsafe {
-        if !kernel::protect(start, bytes, libc::PROT_READ | libc::PROT_WRITE) {
-            return;
-        }
-        for &number in numbers {
-            let symbol = tables.symbols.cast_mut().add(number);
-            (&raw mut (*symbol).st_value).write(0);
-            (&raw mut (*symbol).st_shndx).write(0);
-        }
-        kernel::protect(start, bytes, libc::PROT_READ);
+    let Ok(memory) = kernel::open(c"/proc/self/mem", libc::O_RDWR, 0) else { return };
+    for number in names {
+        let symbol = tables.symbols.wrapping_add(number as usize);
+        // Neither the section that defines it, nor its value. (A symbol that has no section is not defined.)
+        let section = symbol.addr() + core::mem::offset_of!(libc::Elf64_Sym, st_shndx);
+        // SAFETY: an entry of our own table. The linker sees a definition or none.
+        let _ = unsafe { kernel::write_at(memory, &[0; size_of::<libc::Elf64_Section>()], section as u64) };
+        let value = symbol.addr() + core::mem::offset_of!(libc::Elf64_Sym, st_value);
+        // SAFETY: as above.
+        let _ = unsafe { kernel::write_at(memory, &[0; size_of::<libc::Elf64_Addr>()], value as u64) };
     }
+    kernel::close(memory);
 }
 
 /// An object's symbols and the index into them.

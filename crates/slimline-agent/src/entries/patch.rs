@@ -164,17 +164,21 @@ impl Jump {
 
     /// Writes it; false where the kernel refuses.
     ///
-    /// By the kernel's way for debuggers, which leaves the page as it is protected: one that was made writable might not
-    /// become executable again (`PR_SET_MDWE`, SELinux).
+    /// Through `/proc/self/mem`, which keeps the page's protection: a page that was made writable may not become executable
+    /// again (`PR_SET_MDWE`, SELinux).
     ///
     /// # Safety
     /// Until it is done nobody may run this code: neither another thread nor a signal handler.
     pub(super) unsafe fn write(&self) -> bool {
         let Ok(memory) = kernel::open(c"/proc/self/mem", libc::O_RDWR, 0) else { return false };
         // SAFETY: code of the program, which nobody runs now, as the caller promised.
-        let is_written = unsafe { kernel::write_at(memory, &self.code, self.at) };
+        let written = unsafe { kernel::write_at(memory, &self.code, self.at) };
         kernel::close(memory);
-        is_written
+        match written {
+            Ok(JUMP_BYTES) => true,
+            Ok(1..) => kernel::abort(), // half a jump: better it ends here than somewhere
+            Ok(0) | Err(_) => false,
+        }
     }
 }
 

@@ -39,7 +39,7 @@ struct Operator {
     recording: Function,
     /// What does the same as it for a block that is passed over, and else jumps to it.
     passing: Function,
-    /// What is called where there is no next one.
+    /// Fallback if there is no other definition. It never throws.
     without: Function,
     name: &'static CStr,
 }

@@ -12,10 +12,16 @@ pub(crate) fn from_kernel(mask: u64) -> u64 {
     translate_back(mask, bit(ours()), bit(shadow()))
 }
 
+/// What the kernel gets for the mask that the process was started with: by a program with an agent, which has the shadow in the
+/// place of ours, or without.
+pub(crate) fn of_start(blocked: u64) -> u64 {
+    to_kernel(from_kernel(blocked) | blocked & bit(ours()))
+}
+
 fn translate(mask: u64, ours: u64, shadow: u64) -> u64 {
     match mask & ours {
-        // It is not the shadow that such a mask is about: blocked, it would stand for ours.
-        0 if has_all_real_time(mask | shadow, shadow) => mask & !shadow,
+        // With every real-time signal blocked, the shadow does not stand for ours.
+        0 if has_all_real_time(mask, ours, shadow) => mask & !shadow,
         0 => mask,
         _ => mask & !ours | shadow,
     }
@@ -24,16 +30,17 @@ fn translate(mask: u64, ours: u64, shadow: u64) -> u64 {
 /// The shadow stays, so that a mask of all signals stays one; and it is back in one of all signals but ours.
 fn translate_back(mask: u64, ours: u64, shadow: u64) -> u64 {
     match mask & shadow {
-        0 if has_all_real_time(mask | shadow, shadow) => mask & !ours | shadow,
+        0 if has_all_real_time(mask, ours, shadow) => mask & !ours | shadow,
         0 => mask & !ours,
         _ => mask | ours,
     }
 }
 
-/// Whether a mask has all real-time signals that programs may use, as those have that block all but a few signals of faults.
-fn has_all_real_time(mask: u64, shadow: u64) -> bool {
+/// Whether a mask has all real-time signals that programs may use, beside these two: threads that block everything except
+/// fault signals have such a mask.
+fn has_all_real_time(mask: u64, ours: u64, shadow: u64) -> bool {
     let all = REAL_TIME.fold(0, |all, signal| all | bit(signal));
-    shadow != 0 && mask & all == all
+    shadow != 0 && (mask | ours | shadow) & all == all
 }
 
 #[cfg(test)]
@@ -55,6 +62,9 @@ mod tests {
         for mask in [0, 1 << 20, TRAP | LAST, u64::MAX, !TRAP & !LAST & !(1 << 40)] {
             assert_eq!(translate_back(translate(mask, TRAP, LAST), TRAP, LAST), mask, "{mask:#x}");
         }
+        let without_both = !TRAP & !LAST;
+        let read = translate_back(translate(without_both, TRAP, LAST), TRAP, LAST);
+        assert_eq!(read, without_both | LAST, "as one of all but ours");
         let alone = translate_back(translate(TRAP, TRAP, LAST), TRAP, LAST);
         assert_eq!(alone & TRAP, TRAP, "blocked is blocked");
     }

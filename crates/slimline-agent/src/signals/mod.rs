@@ -88,7 +88,7 @@ pub(crate) fn claim(signal: i32) -> bool {
     action::take_over(shadow);
     // A mask that we were started with becomes the target's wish.
     let (_, blocked) = kernel::set_mask(libc::SIG_BLOCK, 0);
-    kernel::set_mask(libc::SIG_SETMASK, mask::to_kernel(mask::from_kernel(blocked)));
+    kernel::set_mask(libc::SIG_SETMASK, mask::of_start(blocked));
     true
 }
 
