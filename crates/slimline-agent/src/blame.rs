@@ -1,11 +1,11 @@
 //! Which instruction a sample is blamed on: plans, kept by sampled instruction.
 
-use slimline_emulate::{Memory, Plan, code_window, plan};
+use slimline_emulate::{CodeAround, Memory, Plan, code_window, plan};
 
 use crate::memory::Copies;
 use crate::unwind;
 
-/// Plans kept for each thread, a power of two; 400 bytes each. An interpreter has a few thousand sampled instructions.
+/// Plans kept for each thread, a power of two; 650 bytes each. An interpreter has a few thousand sampled instructions.
 const PLANS: usize = 2048;
 /// Code bytes before the sampled instruction that a kept plan is checked against: they change when code is generated,
 /// or another library comes to the same place.
@@ -52,12 +52,14 @@ fn valid(entry: &Entry) -> &Plan {
 
 fn make(ip: u64, skid: u32, copies: &mut Copies) -> Option<Plan> {
     let bounds = unwind::function_bounds(ip).filter(|&(start, end)| start <= ip && ip < end);
-    let (mut start, end) = code_window(ip, bounds);
+    let (mut start, end, mut is_whole) = code_window(ip, bounds);
     let mut bytes = copies.copy_code(start, end);
     if start + bytes as u64 <= ip {
         // Cut off before the instruction: a hole lies between, or it is code that can't be read.
         start = ip & !4095;
         bytes = copies.copy_code(start, end);
     }
-    (start + bytes as u64 > ip).then(|| plan(copies.copied_code(bytes), start, start, ip, skid.min(1) as u8))
+    is_whole &= start + bytes as u64 == end;
+    let code = CodeAround { bytes: copies.copied_code(bytes), start, is_whole };
+    (start + bytes as u64 > ip).then(|| plan(code, ip, skid.min(1) as u8))
 }

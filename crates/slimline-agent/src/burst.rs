@@ -215,7 +215,7 @@ pub(crate) fn sample(thread: &Thread, sampler: &mut Sampler, trigger: Trigger, c
     let before = core::mem::replace(latest, here);
     let is_late = trigger.late && !here.is_still(before);
     let mut blamed =
-        if is_late { Blamed::nothing(Quality::NoMemory) } else { blame(plans, copies, &state, config.skid) };
+        if is_late { Blamed::nothing(Quality::NoMemory) } else { blame(plans, emulator, copies, &state, config.skid) };
 
     let mut code = CodeSeen { range: (0, 0), unknown: false };
     code.visit(sampled_ip);
@@ -342,17 +342,24 @@ impl Ahead<'_> {
     }
 }
 
-fn blame(plans: &mut Plans, copies: &mut Copies, state: &emulate::State, skid: u32) -> Blamed {
+fn blame(
+    plans: &mut Plans,
+    emulator: &mut emulate::Emulator<DECODED>,
+    copies: &mut Copies,
+    state: &emulate::State,
+    skid: u32,
+) -> Blamed {
     let Some(plan) = plans.plan(state.rip, skid, copies) else { return Blamed::nothing(Quality::NoCode) };
-    let Some(ip) = plan.blamed_ip() else { return Blamed::nothing(Quality::NoMemory) };
-    let (address, quality) = plan.locate(state);
-    let quality = match quality {
+    let found = plan.locate(state, emulator, copies);
+    let quality = match found.quality {
         emulate::Quality::Exact => Quality::Exact,
         emulate::Quality::Inverted => Quality::Inverted,
         emulate::Quality::Lost => Quality::Lost,
         emulate::Quality::NoMemoryInstruction => Quality::NoMemory,
+        emulate::Quality::Ambiguous => Quality::Ambiguous,
     };
-    Blamed { ip, address: address.unwrap_or(0), bytes: plan.bytes(), kind: kind_of(plan.kind()), quality }
+    let Some(ip) = found.ip else { return Blamed::nothing(quality) };
+    Blamed { ip, address: found.address.unwrap_or(0), bytes: found.bytes, kind: kind_of(found.kind), quality }
 }
 
 fn burst_end(end: emulate::End) -> BurstEnd {

@@ -12,7 +12,7 @@ pub struct SampleQuality {
     /// Their weight.
     pub weight: u64,
     /// Weight by how the address was found, in the order of [`Quality`].
-    pub weight_by_quality: [u64; 6],
+    pub weight_by_quality: [u64; 7],
     /// Samples whose address is lost, or whose code could not be read.
     pub unresolved: u64,
     /// Samples whose call path is deeper than was recorded.
@@ -67,7 +67,7 @@ impl SampleQuality {
         add(&mut self.bursts_by_end, &other.bursts_by_end);
     }
 
-    /// Share of the weight whose address was found so; all six sum to 1, and are 0 where there is no weight.
+    /// Share of the weight whose address was found so; all sum to 1, and are 0 where there is no weight.
     pub fn share(&self, quality: Quality) -> f64 {
         ratio(self.weight_by_quality[quality as usize], self.weight)
     }

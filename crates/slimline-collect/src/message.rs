@@ -245,7 +245,9 @@ fn allocator(body: &[u64]) -> Option<AllocatorEvent> {
 
 fn quality(byte: u8) -> Option<Quality> {
     use Quality::*;
-    [Exact, Inverted, NextInstance, Lost, NoMemory, NoCode].into_iter().find(|quality| *quality as u8 == byte)
+    [Exact, Inverted, NextInstance, Lost, NoMemory, NoCode, Ambiguous]
+        .into_iter()
+        .find(|quality| *quality as u8 == byte)
 }
 
 fn burst_end(byte: u8) -> Option<BurstEnd> {

@@ -3,8 +3,9 @@
 use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction, OpKind};
 
 use crate::blame_flow::Step;
+use crate::blame_loop::Loop;
 use crate::lower::{MAX_INSTRUCTION_BYTES, lower};
-use crate::op::Op;
+use crate::op::{Op, Work};
 use crate::undo::{direct_target, falls_through};
 
 /// Most code that is looked at, half of it before the sampled instruction: larger than almost every loop.
@@ -14,25 +15,33 @@ const MAX_BRANCHES: usize = 256;
 /// Branches to one place that are followed.
 const MAX_BRANCHES_TO_ONE: usize = 8;
 
+/// A bit for each byte of the code.
+pub(crate) type Bytes = [u64; MAX_CODE_BYTES / 64];
+
 /// An instruction that can run directly before another.
 #[derive(Clone, Copy)]
 pub(crate) struct Predecessor {
     pub(crate) ip: u64,
     pub(crate) step: Step,
-    /// By a conditional branch backwards, as at the end of a loop. (Compilers put unlikely blocks at the end of
-    /// a function, from where unconditional jumps lead back.)
-    pub(crate) back_edge: bool,
+    /// The condition, by number, that decides whether it leads there, and what it must be.
+    pub(crate) condition: Option<(u8, bool)>,
 }
 
 /// Decoded code.
 pub(crate) struct Code<'a> {
     bytes: &'a [u8],
     start: u64,
-    /// A bit for each byte where an instruction begins.
-    begins: [u64; MAX_CODE_BYTES / 64],
-    /// Offsets (from, to) of direct branches.
+    /// Where instructions begin.
+    begins: Bytes,
+    /// Where instructions begin that the one behind them can follow.
+    falls: Bytes,
+    /// Where direct branches lead.
+    targets: Bytes,
+    /// Offsets (from, to) of direct branches, in the order of `from`.
     branches: [(u16, u16); MAX_BRANCHES],
     branch_count: usize,
+    /// All bytes were looked at, all branches are remembered, and there is none whose target is not known.
+    pub(crate) is_complete: bool,
 }
 
 impl<'a> Code<'a> {
@@ -45,8 +54,11 @@ impl<'a> Code<'a> {
             bytes: &bytes[from..to],
             start: start.wrapping_add(from as u64),
             begins: [0; MAX_CODE_BYTES / 64],
+            falls: [0; MAX_CODE_BYTES / 64],
+            targets: [0; MAX_CODE_BYTES / 64],
             branches: [(0, 0); MAX_BRANCHES],
             branch_count: 0,
+            is_complete: to - from == bytes.len(),
         };
         code.decode(middle - from);
         code
@@ -56,7 +68,7 @@ impl<'a> Code<'a> {
         let mut instruction = Instruction::default();
         let mut offset = 0;
         while offset < self.bytes.len() {
-            self.begins[offset / 64] |= 1 << (offset % 64);
+            set(&mut self.begins, offset);
             let rest = &self.bytes[offset..self.bytes.len().min(offset + MAX_INSTRUCTION_BYTES)];
             let ip = self.start.wrapping_add(offset as u64);
             Decoder::with_ip(64, rest, ip, DecoderOptions::NONE).decode_out(&mut instruction);
@@ -65,16 +77,26 @@ impl<'a> Code<'a> {
                     instruction.flow_control(),
                     FlowControl::ConditionalBranch | FlowControl::UnconditionalBranch
                 );
-            if direct
-                && let Some(to) = self.offset(instruction.near_branch_target())
-                && let Some(branch) = self.branches.get_mut(self.branch_count)
-            {
-                *branch = (offset as u16, to as u16);
-                self.branch_count += 1;
+            self.is_complete &= instruction.flow_control() != FlowControl::IndirectBranch;
+            if direct && let Some(to) = self.offset(instruction.near_branch_target()) {
+                match self.branches.get_mut(self.branch_count) {
+                    Some(branch) => {
+                        *branch = (offset as u16, to as u16);
+                        self.branch_count += 1;
+                    }
+                    None => self.is_complete = false,
+                }
+                if to < self.bytes.len() {
+                    set(&mut self.targets, to);
+                }
             }
             let next = offset + instruction.len().max(1);
             // What began in the middle of an instruction is in step at the sampled one at the latest.
-            offset = if offset < around && next > around { around } else { next };
+            let is_cut = offset < around && next > around;
+            if !is_cut && falls_through(&lower(&instruction)) {
+                set(&mut self.falls, offset);
+            }
+            offset = if is_cut { around } else { next };
         }
     }
 
@@ -103,11 +125,11 @@ impl<'a> Code<'a> {
         (begin + usize::from(op.length) == offset && falls_through(&op)).then_some(Predecessor {
             ip: at,
             step,
-            back_edge: false,
+            condition: condition_of(&op).map(|number| (number, false)),
         })
     }
 
-    /// Direct branches to `ip`, the last first: those that lead back.
+    /// Direct branches to `ip`, the last first.
     pub(crate) fn branches_to(&self, ip: u64) -> impl Iterator<Item = Predecessor> {
         let to = self.offset(ip);
         let branches = self.branches[..self.branch_count].iter().rev();
@@ -115,9 +137,94 @@ impl<'a> Code<'a> {
         to_here.filter_map(move |&(from, _)| {
             let from = self.start.wrapping_add(u64::from(from));
             let (op, step) = self.at(from).filter(|(op, _)| direct_target(op) == Some(ip))?;
-            Some(Predecessor { ip: from, step, back_edge: from >= ip && falls_through(&op) })
+            Some(Predecessor { ip: from, step, condition: condition_of(&op).map(|number| (number, true)) })
         })
     }
+
+    /// Whether one instruction alone can have led to the one at `ip`, as far as direct branches go.
+    pub(crate) fn has_one_before(&self, ip: u64) -> bool {
+        self.before(ip).into_iter().chain(self.branches_to(ip)).count() == 1
+    }
+
+    /// The innermost loop that the instruction at `ip` is in.
+    pub(crate) fn innermost_loop(&self, ip: u64) -> Option<Loop> {
+        let at = self.offset(ip).filter(|&at| at < self.bytes.len())?;
+        Loop::innermost(&self.flow(), self.start, at)
+    }
+
+    fn flow(&self) -> Flow<'_> {
+        let branches = &self.branches[..self.branch_count];
+        Flow { begins: &self.begins, falls: &self.falls, targets: &self.targets, branches, bytes: self.bytes.len() }
+    }
+}
+
+/// Which instructions can follow which, by offsets into the code.
+pub(crate) struct Flow<'a> {
+    begins: &'a Bytes,
+    falls: &'a Bytes,
+    targets: &'a Bytes,
+    /// (from, to), in the order of `from`.
+    pub(crate) branches: &'a [(u16, u16)],
+    bytes: usize,
+}
+
+impl Flow<'_> {
+    /// The instruction that begins next behind `offset`, within the code.
+    pub(crate) fn next(&self, offset: usize) -> Option<usize> {
+        first_from(self.begins, offset + 1).filter(|&next| next < self.bytes)
+    }
+
+    /// The instruction that falls through to the one at `offset`.
+    pub(crate) fn fallen_from(&self, offset: usize) -> Option<usize> {
+        let before = (offset.saturating_sub(MAX_INSTRUCTION_BYTES)..offset).rev().find(|&at| get(self.begins, at))?;
+        get(self.falls, before).then_some(before)
+    }
+
+    /// Where the instruction at `offset` falls through to.
+    pub(crate) fn falls_to(&self, offset: usize) -> Option<usize> {
+        self.next(offset).filter(|_| get(self.falls, offset))
+    }
+
+    /// Where the direct branch at `offset` leads.
+    pub(crate) fn branches_to(&self, offset: usize) -> Option<usize> {
+        let at = self.branches.binary_search_by_key(&offset, |branch| branch.0.into()).ok()?;
+        Some(self.branches[at].1.into())
+    }
+
+    /// Direct branches that lead to `offset`.
+    pub(crate) fn branched_from(&self, offset: usize) -> impl Iterator<Item = usize> {
+        let branches = if get(self.targets, offset) { self.branches } else { &[] };
+        branches.iter().filter(move |branch| usize::from(branch.1) == offset).map(|branch| branch.0.into())
+    }
+}
+
+fn condition_of(op: &Op) -> Option<u8> {
+    match op.work {
+        Work::JumpIf(number) => Some(number),
+        _ => None,
+    }
+}
+
+/// Whether the bit of this offset is set.
+pub(crate) fn get(bytes: &Bytes, offset: usize) -> bool {
+    bytes.get(offset / 64).is_some_and(|word| word >> (offset % 64) & 1 != 0)
+}
+
+/// Sets the bit of this offset; false where it was set.
+pub(crate) fn set(bytes: &mut Bytes, offset: usize) -> bool {
+    let Some(word) = bytes.get_mut(offset / 64) else { return false };
+    let before = *word;
+    *word |= 1 << (offset % 64);
+    *word != before
+}
+
+/// The first bit that is set from `offset` on.
+fn first_from(bytes: &Bytes, offset: usize) -> Option<usize> {
+    let first = offset / 64;
+    (first..bytes.len()).find_map(|at| {
+        let word = if at == first { bytes[at] >> (offset % 64) << (offset % 64) } else { bytes[at] };
+        (word != 0).then(|| at * 64 + word.trailing_zeros() as usize)
+    })
 }
 
 /// Whether bytes that could be a direct branch to `ip` lie anywhere in `code`, which needs no decoding to see.
@@ -146,8 +253,8 @@ mod tests {
         code.before(START + offset).map(|before| before.ip - START)
     }
 
-    fn branches(code: &Code, offset: u64) -> Vec<(u64, bool)> {
-        code.branches_to(START + offset).map(|branch| (branch.ip - START, branch.back_edge)).collect()
+    fn branches(code: &Code, offset: u64) -> Vec<(u64, Option<(u8, bool)>)> {
+        code.branches_to(START + offset).map(|branch| (branch.ip - START, branch.condition)).collect()
     }
 
     #[test]
@@ -161,7 +268,7 @@ mod tests {
         }
         // Behind the code, in the middle of an instruction, and outside.
         assert_eq!([before(&code, 0xc), before(&code, 5), before(&code, 0x100)], [Some(0xb), None, None]);
-        assert_eq!(branches(&code, 4), [(8, false), (6, true), (2, false), (0, false)]);
+        assert_eq!(branches(&code, 4), [(8, None), (6, Some((5, true))), (2, None), (0, Some((4, true)))]);
         assert_eq!(branches(&code, 6), []);
     }
 
@@ -179,10 +286,10 @@ mod tests {
         // Branches to themselves.
         let bytes: Vec<u8> = [0xeb, 0xfe].repeat(4096);
         let code = Code::new(&bytes, START, START + 4096);
-        assert_eq!(branches(&code, 4096 - 1024), [(4096 - 1024, false)]);
+        assert_eq!(branches(&code, 4096 - 1024), [(4096 - 1024, None)]);
         assert_eq!(branches(&code, 4096 - 1026), []);
         // No more of them are kept.
-        assert_eq!(branches(&code, 4096 - 1024 + 510), [(4096 - 1024 + 510, false)]);
+        assert_eq!(branches(&code, 4096 - 1024 + 510), [(4096 - 1024 + 510, None)]);
         assert_eq!(branches(&code, 4096 - 1024 + 512), []);
     }
 

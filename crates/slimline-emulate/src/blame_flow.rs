@@ -51,7 +51,9 @@ pub(crate) struct Step {
     loads: Option<Slot>,
     stores: Option<Slot>,
     /// What ran directly before the next instruction is not known: a call, or not decoded.
-    barrier: bool,
+    pub(crate) barrier: bool,
+    /// Least cycles from its register operands to its result.
+    pub(crate) cycles: u8,
 }
 
 impl Step {
@@ -77,7 +79,22 @@ impl Step {
             Work::Call | Work::Syscall | Work::Exception | Work::FarBranch | Work::Undecodable | Work::Unsupported
         );
         let slow = strength != Strength::Strong && is_slow(instruction.mnemonic());
-        Step { strength, slow, reads: reads(op) & !STACK_POINTER, writes: writes(op), loads, stores, barrier }
+        let (reads, writes) = (reads(op) & !STACK_POINTER, writes(op));
+        Step { strength, slow, reads, writes, loads, stores, barrier, cycles: cycles(op) }
+    }
+
+    pub(crate) fn writes_flags(&self) -> bool {
+        self.barrier || self.writes & FLAGS != 0
+    }
+
+    /// A bit for each vector register.
+    pub(crate) fn writes_vectors(&self) -> u32 {
+        if self.barrier { u32::MAX } else { (self.writes >> VECTOR) as u32 }
+    }
+
+    /// A bit for each opmask register.
+    pub(crate) fn writes_masks(&self) -> u8 {
+        if self.barrier { u8::MAX } else { (self.writes >> MASK) as u8 }
     }
 
     /// Whether it is what itself and those that depend on it are kept waiting by: the time is that of its access, or
@@ -93,7 +110,7 @@ impl Step {
 }
 
 /// What is waited for at one place on the way back.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Wanted {
     registers: Set,
     slot: Option<Slot>,
@@ -104,10 +121,10 @@ pub(crate) struct Wanted {
 pub(crate) enum Found {
     /// The load, or the slow instruction, that was waited for.
     Source,
-    /// Go on.
-    Further,
-    /// Nothing known is waited for before this instruction.
-    Barrier,
+    /// It made what was waited for, of what is waited for now.
+    Link,
+    /// It has nothing to do with what is waited for.
+    Aside,
 }
 
 impl Wanted {
@@ -122,21 +139,13 @@ impl Wanted {
         Wanted { registers: waiting.reads, slot: waiting.loads }
     }
 
-    /// What the instruction that just completed waited for: nothing known if its callee ran since.
-    pub(crate) fn by(waiting: &Step) -> Wanted {
-        if waiting.barrier { Wanted::NOTHING } else { Wanted::before(waiting) }
-    }
-
     /// Steps back over one instruction.
     pub(crate) fn back(&mut self, step: &Step) -> Found {
-        if step.barrier {
-            *self = Wanted::NOTHING;
-            return Found::Barrier;
-        }
         let to_slot = self.slot.is_some() && self.slot == step.stores;
         // A slot addressed from another value of its base is not the same one.
         self.slot = self.slot.filter(|(base, _)| !to_slot && step.writes >> base & 1 == 0);
-        if self.registers & step.writes & !STACK_POINTER != 0 {
+        let to_register = self.registers & step.writes & !STACK_POINTER != 0;
+        if to_register {
             if step.is_source() {
                 return Found::Source;
             }
@@ -148,7 +157,18 @@ impl Wanted {
             self.registers |= step.reads;
             self.slot = step.loads.or(self.slot);
         }
-        Found::Further
+        if to_register || to_slot { Found::Link } else { Found::Aside }
+    }
+}
+
+/// Least cycles from an instruction's register operands to its result on CPUs of the last decade: moves are often done by
+/// renaming, a multiplication takes three to five, float arithmetic two to five.
+fn cycles(op: &Op) -> u8 {
+    match op.work {
+        Work::Move | Work::Nothing | Work::JumpIf(_) | Work::Jump | Work::Vector(VectorWork::Move) => 0,
+        Work::Multiply | Work::MultiplyWide(_) | Work::Mulx => 3,
+        Work::Vector(VectorWork::Float(_) | VectorWork::Fused(_)) => 3,
+        _ => 1,
     }
 }
 

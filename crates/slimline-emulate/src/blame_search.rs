@@ -1,11 +1,58 @@
-//! The search back from a sampled instruction for the one to blame.
+//! The search back from a sampled instruction for the one to blame, along every way on which it can have been come to.
 
 use crate::blame::MAX_BACK;
 use crate::blame_code::{Code, Predecessor};
 use crate::blame_flow::{Found, Step, Wanted};
+use crate::blame_loop::Loop;
+use crate::flags::condition;
+use crate::state::State;
 
 /// Ways of one length that are followed at once. With [`MAX_BACK`] it bounds the search.
 const MAX_PATHS: usize = 16;
+/// Ways with results of their own that are told apart.
+const MAX_ENDS: usize = 12;
+/// Loops that ways are kept within: a sampled instruction's, and those that it may have been come to from.
+const MAX_LOOPS: usize = 4;
+/// A chain of register operations that goes round a loop and takes at least so many cycles is what the loop waits for.
+/// A counter and what compares it takes less.
+const CHAIN_CYCLES: u8 = 4;
+
+/// Which conditions the flags of a sample fulfill if a way was taken: those of its conditional jumps, as far as no flag
+/// changed since.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct FlagTest {
+    /// By number, a bit each.
+    holds: u16,
+    fails: u16,
+}
+
+impl FlagTest {
+    pub(crate) const ANY: FlagTest = FlagTest { holds: 0, fails: 0 };
+
+    /// False where the way was not taken.
+    pub(crate) fn agrees(self, state: &State) -> bool {
+        let numbers = |set: u16| (0..16).filter(move |number| set >> number & 1 != 0);
+        numbers(self.holds).all(|number| condition(number, state) != Some(false))
+            && numbers(self.fails).all(|number| condition(number, state) != Some(true))
+    }
+
+    /// What both ask for.
+    pub(crate) fn common(self, other: FlagTest) -> FlagTest {
+        FlagTest { holds: self.holds & other.holds, fails: self.fails & other.fails }
+    }
+
+    fn add(&mut self, number: u8, holds: bool) {
+        let set = if holds { &mut self.holds } else { &mut self.fails };
+        *set |= 1 << (number & 15);
+    }
+}
+
+/// The memory instruction, or slow one, that is nearest on a way.
+#[derive(Clone, Copy)]
+struct Suspect {
+    length: u8,
+    slow: bool,
+}
 
 /// Instructions on the way back from the sampled one, nearest first.
 #[derive(Clone, Copy)]
@@ -14,138 +61,288 @@ pub(crate) struct Path {
     length: usize,
     /// What the waiting instruction waits for before the last of them.
     wanted: Wanted,
-    /// A memory instruction or a slow one is among them.
-    suspect: bool,
-    /// It comes round a loop.
-    back_edge: bool,
+    /// Cycles of the register operations that it waits for.
+    chain: u8,
+    nearest: Option<Suspect>,
+    /// Which loop the waiting instruction is in.
+    within: Option<u8>,
+    /// It leaves that loop, by where the loop was entered.
+    enters: bool,
+    test: FlagTest,
+    /// No instruction on the way changed a flag.
+    keeps_flags: bool,
 }
 
 impl Path {
-    const EMPTY: Path =
-        Path { ips: [0; MAX_BACK], length: 0, wanted: Wanted::NOTHING, suspect: false, back_edge: false };
+    const EMPTY: Path = Path {
+        ips: [0; MAX_BACK],
+        length: 0,
+        wanted: Wanted::NOTHING,
+        chain: 0,
+        nearest: None,
+        within: None,
+        enters: false,
+        test: FlagTest::ANY,
+        keeps_flags: true,
+    };
 
     pub(crate) fn ips(&self) -> &[u64] {
         &self.ips[..self.length]
     }
 
-    /// Whether it was at this instruction before it came to it now.
-    fn has_been_at(&self, ip: u64) -> bool {
-        self.ips[..self.length - 1].contains(&ip)
-    }
-
-    fn with(mut self, ip: u64, back_edge: bool) -> Option<Path> {
-        *self.ips.get_mut(self.length)? = ip;
+    fn with(mut self, predecessor: &Predecessor) -> Option<Path> {
+        *self.ips.get_mut(self.length)? = predecessor.ip;
         self.length += 1;
-        self.back_edge |= back_edge;
+        if let Some((number, holds)) = predecessor.condition.filter(|_| self.keeps_flags) {
+            self.test.add(number, holds);
+        }
+        self.keeps_flags &= !predecessor.step.writes_flags();
         Some(self)
     }
+
+    /// What flags tell of how its last instruction was come to, as long as there is one way.
+    fn test_beyond(self, code: &Code) -> FlagTest {
+        let mut farther = Path { length: 0, ..self };
+        let mut ip = self.ips().last().copied();
+        while let Some(at) = ip.filter(|_| farther.keeps_flags) {
+            let mut before = code.before(at).into_iter().chain(code.branches_to(at));
+            let (only, None) = (before.next(), before.next()) else { break };
+            let next = only.and_then(|only| farther.with(&only));
+            farther = next.unwrap_or(farther);
+            ip = next.map(|next| next.ips[next.length - 1]);
+        }
+        farther.test
+    }
+
+    fn see(&mut self, step: &Step) {
+        if step.is_suspect() && self.nearest.is_none() {
+            self.nearest = Some(Suspect { length: self.length as u8, slow: step.slow });
+        }
+    }
 }
 
-/// The best way to a memory instruction, or a slow one, so far.
-struct Best {
+/// What a way comes to.
+#[derive(Clone, Copy)]
+pub(crate) struct End {
     path: Path,
-    /// It ends at an instruction that takes long by itself: no access is to blame.
-    slow: bool,
-    /// By the first or second rule.
-    waited_for: bool,
+    pub(crate) blames: Blames,
 }
 
-impl Best {
-    /// Less is better.
-    fn rank(&self) -> (bool, bool, usize) {
-        (!self.waited_for, !self.path.back_edge, self.path.length)
+/// What is to blame on a way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Blames {
+    /// The last instruction's access.
+    Access,
+    /// No access: it computed.
+    Nothing,
+    /// There are too many ways to say.
+    Unknown,
+}
+
+impl End {
+    const UNKNOWN: End = End { path: Path::EMPTY, blames: Blames::Unknown };
+
+    /// The way to the blamed instruction, or as far back as it was followed; empty if that is the sampled one.
+    pub(crate) fn ips(&self) -> &[u64] {
+        self.path.ips()
+    }
+
+    /// Whether the sampled instruction's loop was just entered on this way.
+    pub(crate) fn enters(&self) -> bool {
+        self.path.enters
+    }
+
+    pub(crate) fn test(&self) -> FlagTest {
+        self.path.test
+    }
+}
+
+/// The ends of all ways.
+pub(crate) struct Ends {
+    ends: [End; MAX_ENDS],
+    count: usize,
+}
+
+impl Ends {
+    const NONE: Ends = Ends { ends: [End::UNKNOWN; MAX_ENDS], count: 0 };
+
+    pub(crate) fn all(&self) -> &[End] {
+        &self.ends[..self.count]
+    }
+
+    fn add(&mut self, end: End) {
+        let alike = |other: &&mut End| {
+            (other.blames, other.path.enters) == (end.blames, end.path.enters)
+                && (end.blames != Blames::Access || other.ips() == end.ips())
+        };
+        if let Some(other) = self.ends[..self.count].iter_mut().find(alike) {
+            other.path.test = other.path.test.common(end.path.test);
+            if other.ips() != end.ips() {
+                other.path.length = 0;
+            }
+        } else if let Some(room) = self.ends.get_mut(self.count) {
+            *room = end;
+            self.count += 1;
+        } else {
+            self.ends[MAX_ENDS - 1] = End::UNKNOWN;
+        }
     }
 }
 
 /// The search and its result.
-pub(crate) struct Search {
+pub(crate) struct Search<'c> {
+    code: &'c Code<'c>,
+    /// No branch from elsewhere leads to what is looked at.
+    is_whole: bool,
+    sampled_ip: u64,
     skid: usize,
     start: Path,
-    best: Option<Best>,
-    sampled_ip: u64,
-    /// Round a loop there is no memory instruction and no slow one, as far as was looked.
-    computes: bool,
+    loops: [Option<Loop>; MAX_LOOPS],
+    loop_count: usize,
+    ends: Ends,
 }
 
-impl Search {
+impl<'c> Search<'c> {
     /// From an instruction `skid` after the waiting one.
-    pub(crate) fn behind(skid: u8) -> Search {
-        Search { skid: skid.into(), start: Path::EMPTY, best: None, sampled_ip: 0, computes: false }
+    pub(crate) fn behind(skid: u8, code: &'c Code<'c>, is_whole: bool, sampled_ip: u64) -> Search<'c> {
+        let skid = skid.into();
+        Search {
+            code,
+            is_whole,
+            sampled_ip,
+            skid,
+            start: Path::EMPTY,
+            loops: [const { None }; _],
+            loop_count: 0,
+            ends: Ends::NONE,
+        }
     }
 
     /// From the waiting instruction itself, which may be the one to blame.
-    pub(crate) fn at(waiting: &Step) -> Search {
-        let start = Path { wanted: Wanted::before(waiting), suspect: waiting.is_suspect(), ..Path::EMPTY };
-        let itself = Best { path: start, slow: waiting.slow, waited_for: waiting.is_source() };
-        Search { skid: 0, start, best: start.suspect.then_some(itself), sampled_ip: 0, computes: false }
+    pub(crate) fn at(waiting: &Step, code: &'c Code<'c>, is_whole: bool, sampled_ip: u64) -> Search<'c> {
+        let mut search = Search::behind(0, code, is_whole, sampled_ip);
+        search.start.wanted = Wanted::before(waiting);
+        search.start.see(waiting);
+        if waiting.is_source() {
+            search.end(search.start, waiting.slow);
+        }
+        search
     }
 
-    /// The way to the blamed instruction from the one at `sampled_ip`; empty if it is that one, None if no access is to
-    /// blame.
-    pub(crate) fn run(mut self, code: &Code, sampled_ip: u64) -> Option<Path> {
-        self.sampled_ip = sampled_ip;
-        let (mut paths, mut count) = ([self.start; MAX_PATHS], 1);
-        if !self.may_improve_by(&self.start) {
-            count = 0;
+    /// What all ways come to.
+    pub(crate) fn run(mut self) -> Ends {
+        if self.ends.count > 0 {
+            return self.ends;
         }
+        self.start.within = self.loop_around(self.sampled_ip);
+        let (mut paths, mut count) = ([self.start; MAX_PATHS], 1);
         // All ways of one length before any longer one.
         while count > 0 {
             let (mut longer, mut longer_count) = ([Path::EMPTY; MAX_PATHS], 0);
             for path in &paths[..count] {
-                let ip = path.ips().last().copied().unwrap_or(sampled_ip);
+                let ip = path.ips().last().copied().unwrap_or(self.sampled_ip);
+                let (code, mut goes_on) = (self.code, false);
                 for predecessor in code.before(ip).into_iter().chain(code.branches_to(ip)) {
-                    if let Some(path) = self.step(*path, &predecessor)
-                        && let Some(room) = longer.get_mut(longer_count)
-                    {
-                        *room = path;
-                        longer_count += 1;
+                    goes_on = true;
+                    let mut path = *path;
+                    if path.within.is_some_and(|number| !self.has(number, predecessor.ip)) {
+                        (path.enters, path.within) = (true, None);
                     }
+                    if let Some(path) = self.step(path, &predecessor) {
+                        match longer.get_mut(longer_count) {
+                            Some(room) => {
+                                *room = path;
+                                longer_count += 1;
+                            }
+                            // Where a loop was entered matters least.
+                            None if path.enters => {}
+                            None => self.ends.add(End::UNKNOWN),
+                        }
+                    }
+                }
+                if !goes_on {
+                    self.finish(*path);
                 }
             }
             (paths, count) = (longer, longer_count);
         }
-        // What lies before a loop was executed once, and the loop many times.
-        let is_before_it = |best: &Best| self.computes && !best.path.back_edge && best.path.length > 0;
-        self.best.filter(|best| !best.slow && !is_before_it(best)).map(|best| best.path)
+        self.ends
     }
 
-    /// One instruction back; None where the path ends.
+    /// One instruction back; None where the way ends.
     fn step(&mut self, path: Path, predecessor: &Predecessor) -> Option<Path> {
-        let mut path = path.with(predecessor.ip, predecessor.back_edge)?;
+        if predecessor.step.barrier && path.length + 1 >= self.skid {
+            self.finish(Path { wanted: Wanted::NOTHING, ..path });
+            return None;
+        }
+        let is_turn = predecessor.ip == self.sampled_ip || path.ips().contains(&predecessor.ip);
+        let mut path = path.with(predecessor)?;
         if path.length < self.skid {
             return Some(path);
         }
         let step = &predecessor.step;
-        let waited_for = if path.length == self.skid {
-            path.wanted = Wanted::by(step);
-            step.is_source()
+        if path.length == self.skid {
+            if !path.enters {
+                path.within = self.loop_around(predecessor.ip).or(path.within);
+            }
+            path.wanted = Wanted::before(step);
+            path.chain = step.cycles;
+            if step.is_source() {
+                self.end(path, step.slow);
+                return None;
+            }
         } else {
-            path.wanted.back(step) == Found::Source
-        };
-        if step.is_suspect() {
-            path.suspect = true;
-            let offered = Best { path, slow: step.slow, waited_for };
-            if self.best.as_ref().is_none_or(|best| offered.rank() < best.rank()) {
-                self.best = Some(offered);
+            match path.wanted.back(step) {
+                Found::Source => {
+                    self.end(path, step.slow);
+                    return None;
+                }
+                Found::Link => path.chain = path.chain.saturating_add(step.cycles),
+                Found::Aside => {}
             }
         }
-        let is_turn = path.length == MAX_BACK || predecessor.ip == self.sampled_ip || path.has_been_at(predecessor.ip);
-        if path.back_edge && !path.suspect && is_turn {
-            self.computes = true;
+        path.see(step);
+        let is_decided = path.wanted.is_empty() && path.nearest.is_some();
+        if is_turn || is_decided || path.length == MAX_BACK {
+            self.finish(path);
             return None;
         }
-        (!waited_for && self.may_improve_by(&path)).then_some(path)
+        Some(path)
     }
 
-    /// Whether going on along the path may lead to something better. A path that has not come round a loop by now is not
-    /// taken to come round later: back edges only decide between ways that part near the sample, where a loop's head has
-    /// its entry beside them. What is found nearer in the same turn is more likely than anything of the turn before.
-    fn may_improve_by(&self, path: &Path) -> bool {
-        let to_source = !path.wanted.is_empty();
-        if path.length == MAX_BACK || path.suspect && !to_source {
-            return false;
+    /// A way that comes to no load that was waited for.
+    fn finish(&mut self, mut path: Path) {
+        let computes = path.within.is_some() && !path.wanted.is_empty() && path.chain >= CHAIN_CYCLES;
+        match path.nearest.filter(|_| !computes) {
+            Some(nearest) => {
+                path.length = nearest.length.into();
+                self.end(path, nearest.slow);
+            }
+            None => self.end(path, true),
         }
-        let best_ahead = (!to_source, !path.back_edge, path.length + 1);
-        self.best.as_ref().is_none_or(|best| best_ahead < best.rank())
+    }
+
+    /// The last instruction of a way is what was waited for: its access, unless it computes.
+    fn end(&mut self, mut path: Path, computes: bool) {
+        if self.is_whole {
+            path.test = path.test_beyond(self.code);
+        }
+        self.ends.add(End { path, blames: if computes { Blames::Nothing } else { Blames::Access } });
+    }
+
+    fn has(&self, number: u8, ip: u64) -> bool {
+        self.loops.get(usize::from(number)).and_then(Option::as_ref).is_some_and(|around| around.has(ip))
+    }
+
+    /// The number of the innermost loop of the instruction at `ip`.
+    fn loop_around(&mut self, ip: u64) -> Option<u8> {
+        let around = self.code.innermost_loop(ip)?;
+        let known = self.loops[..self.loop_count].iter().position(|known| known.as_ref() == Some(&around));
+        let number = known.or_else(|| {
+            *self.loops.get_mut(self.loop_count)? = Some(around);
+            self.loop_count += 1;
+            Some(self.loop_count - 1)
+        })?;
+        u8::try_from(number).ok()
     }
 }

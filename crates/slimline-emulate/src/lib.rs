@@ -84,6 +84,8 @@ mod blame;
 mod blame_code;
 mod blame_flow;
 mod blame_latency;
+mod blame_loop;
+mod blame_replay;
 mod blame_search;
 mod budget;
 mod control;
@@ -114,7 +116,7 @@ mod wide;
 mod xsave;
 
 pub use access::{Access, AccessKind, Burst, End, Memory};
-pub use blame::{MAX_BACK, Plan, Quality, code_window, plan};
+pub use blame::{Blamed, CodeAround, MAX_BACK, Plan, Quality, code_window, plan};
 pub use budget::Budget;
 pub use emulator::{Emulator, prepare};
 pub use iced_x86::Mnemonic;

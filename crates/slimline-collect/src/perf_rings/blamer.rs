@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 
 use slimline_emulate as emulate;
-use slimline_emulate::{Budget, Emulator, Plan, State, code_window, plan};
+use slimline_emulate::{Budget, CodeAround, Emulator, Plan, State, code_window, plan};
 use slimline_trace::access::AccessKind;
 use slimline_trace::address::Avma;
 use slimline_trace::tables::Access;
@@ -18,7 +18,7 @@ use crate::clock::thread_cpu_ns;
 
 /// Without a burst, the instructions that are looked at for the next instance of a blamed one whose address is lost.
 const NEXT_INSTANCE_WITHIN: u32 = 64;
-/// Plans kept for each process; 400 bytes each. Beyond, all are forgotten.
+/// Plans kept for each process; 650 bytes each. Beyond, all are forgotten.
 const MOST_PLANS: usize = 8 << 10;
 /// What bursts may cost in advance.
 const ADVANCE_NS: i64 = 1_000_000;
@@ -39,9 +39,9 @@ impl Plans {
             self.generation = generation;
         }
         *self.by_ip.entry((ip, skid)).or_insert_with(|| {
-            let (start, end) = code_window(ip, None);
+            let (start, end, is_whole) = code_window(ip, None);
             let (start, bytes) = code.around(ip, start, end);
-            (!bytes.is_empty()).then(|| plan(&bytes, start, start, ip, skid.min(1) as u8))
+            (!bytes.is_empty()).then(|| plan(CodeAround { bytes: &bytes, start, is_whole }, ip, skid.min(1) as u8))
         })
     }
 }
@@ -103,7 +103,7 @@ impl Blamer {
         self.accesses.clear();
         let mut blamed = match plans.of(state.rip, self.skid, generation, code) {
             None => return Blamed::nothing(Quality::NoCode),
-            Some(plan) => located(&plan, &state),
+            Some(plan) => located(&plan, &state, &mut self.emulator, code),
         };
         let is_lost = blamed.quality == Quality::Lost;
         let has_burst = self.budget.earn(weight_ns, self.budget_ppm) && self.burst_instructions > 0;
@@ -138,8 +138,8 @@ impl Blamer {
     ) -> Option<Instruction> {
         self.accesses.clear();
         let plan = plans.of(ip, u32::from(!is_exact), generation, code)?;
-        let blamed = plan.blamed_ip().filter(|&blamed| !is_exact || blamed == ip)?;
-        Some(Instruction { ip: blamed, bytes: plan.bytes(), kind: kind_of(plan.kind()) })
+        let (ip, bytes, kind) = plan.instruction().filter(|&(blamed, ..)| !is_exact || blamed == ip)?;
+        Some(Instruction { ip, bytes, kind: kind_of(kind) })
     }
 
     /// Of a sample that nothing can be said of, and why.
@@ -184,16 +184,17 @@ impl Blamer {
     }
 }
 
-fn located(plan: &Plan, state: &State) -> Blamed {
-    let Some(ip) = plan.blamed_ip() else { return Blamed::nothing(Quality::NoMemory) };
-    let (address, quality) = plan.locate(state);
-    let quality = match quality {
+fn located(plan: &Plan, state: &State, emulator: &mut Emulator, code: &mut CodeMemory<'_>) -> Blamed {
+    let found = plan.locate(state, emulator, code);
+    let quality = match found.quality {
         emulate::Quality::Exact => Quality::Exact,
         emulate::Quality::Inverted => Quality::Inverted,
         emulate::Quality::Lost => Quality::Lost,
         emulate::Quality::NoMemoryInstruction => Quality::NoMemory,
+        emulate::Quality::Ambiguous => Quality::Ambiguous,
     };
-    let (address, bytes, kind) = (address.unwrap_or(0), plan.bytes(), kind_of(plan.kind()));
+    let Some(ip) = found.ip else { return Blamed::nothing(quality) };
+    let (address, bytes, kind) = (found.address.unwrap_or(0), found.bytes, kind_of(found.kind));
     Blamed { ip, address, bytes, kind, ..Blamed::nothing(quality) }
 }
 

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::process::Command;
 
 use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction, InstructionInfoFactory, Mnemonic, Register};
-use slimline_emulate::{Access, Emulator, End, Memory, State, plan, undo};
+use slimline_emulate::{Access, CodeAround, Emulator, End, Memory, State, plan, undo};
 
 use crate::tracee::Tracee;
 use crate::{check_accesses, differences, is_bit_string, is_masked_move};
@@ -240,7 +240,7 @@ fn fuzz(rounds: usize) {
             problems.extend(check_accesses(&mut factory, &instruction, &before, &vectors_before, &accesses));
         }
         problems.extend(check_undo(code, rip, &gpr, &state));
-        problems.extend(check_blame(code, rip, &instruction, &vectors_before, &accesses));
+        problems.extend(check_blame(code, (&mut emulator, &mut tracee), &instruction, &vectors_before, &accesses));
         let mut after = vec![0; PAGE as usize];
         assert!(after.chunks_mut(64).enumerate().all(|(line, bytes)| tracee.read(page + 64 * line as u64, bytes)));
         for (at, &theirs) in after.iter().enumerate() {
@@ -326,22 +326,22 @@ fn check_undo(code: &[u8], rip: u64, gpr: &[u64; 16], after: &State) -> Option<S
 /// What a plan says about the instruction itself must be what it accesses.
 fn check_blame(
     code: &[u8],
-    rip: u64,
+    (emulator, tracee): (&mut Emulator<64>, &mut Tracee),
     instruction: &Instruction,
     before: &State,
     accesses: &[Access],
 ) -> Option<String> {
-    let plan = plan(code, rip, rip, rip, 0);
+    let rip = before.rip;
+    let blamed = plan(CodeAround { bytes: code, start: rip, is_whole: true }, rip, 0).locate(before, emulator, tracee);
     let masked = instruction.op_mask() != Register::None || is_masked_move(instruction.mnemonic());
-    match plan.address(before) {
-        _ if plan.blamed_ip().is_none() => (!accesses.is_empty()).then(|| format!("not blamed for {accesses:x?}")),
+    match blamed.address {
+        _ if blamed.ip.is_none() => (!accesses.is_empty()).then(|| format!("not blamed for {accesses:x?}")),
         None => None,
         Some(address) => {
             let fits = |access: &Access| {
-                access.address == address && access.bytes == plan.bytes() && access.kind == plan.kind()
+                access.address == address && access.bytes == blamed.bytes && access.kind == blamed.kind
             };
-            (!masked && !accesses.iter().any(fits))
-                .then(|| format!("blamed {address:#x} {:?} {} for {accesses:x?}", plan.kind(), plan.bytes()))
+            (!masked && !accesses.iter().any(fits)).then(|| format!("{blamed:x?} for {accesses:x?}"))
         }
     }
 }

@@ -16,11 +16,9 @@ mod tracee;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use iced_x86::{
-    Decoder, DecoderOptions, FlowControl, Instruction, InstructionInfoFactory, Mnemonic, OpAccess, Register,
-};
+use iced_x86::{Decoder, DecoderOptions, Instruction, InstructionInfoFactory, Mnemonic, OpAccess, Register};
 use programs::{Program, programs};
-use slimline_emulate::{Access, AccessKind, Emulator, End, MAX_BACK, Memory, Quality, State, plan};
+use slimline_emulate::{Access, AccessKind, CodeAround, Emulator, End, MAX_BACK, Memory, Quality, State, plan};
 use tracee::Tracee;
 
 const LIMIT: usize = 300;
@@ -36,6 +34,10 @@ struct Outcome {
     unknown: usize,
     ends: BTreeMap<String, usize>,
     mismatches: Vec<String>,
+    /// Of samples at each step: what is blamed with an address, and what of that was not executed.
+    blamed: usize,
+    phantoms: Vec<String>,
+    ambiguous: usize,
 }
 
 /// One emulated step: the state before it and its accesses.
@@ -178,79 +180,35 @@ fn check_accesses(
     (!unexplained.is_empty()).then(|| format!("unexplained {unexplained:x?}"))
 }
 
-/// Plans what a sample at the last step would blame, given only the straight line of code that led
-/// there, and compares with what those instructions really accessed.
-fn check_plan(tracee: &mut Tracee, steps: &[Predicted]) -> Option<String> {
-    let (sampled, before) = steps.split_last()?;
-    let mut line = before.len();
-    let mut next = sampled.before.rip;
-    let mut back_to = 0;
-    while line > 0 && before.len() - line < MAX_BACK {
-        let ip = before[line - 1].before.rip;
-        // Steps of a repeated string instruction or a taken branch do not lie in a line, nor does a
-        // jump through a table that happens to lead to the next instruction, as in an unbound PLT.
-        let instruction = decode(tracee, ip);
-        if instruction.next_ip() != next || instruction.flow_control() == FlowControl::IndirectBranch {
-            break;
-        }
-        // A branch within the line that was not taken: the plan can't know, and may think that it was.
-        if instruction.flow_control() == FlowControl::ConditionalBranch {
-            let over = instruction.near_branch_target();
-            if ip < over && over <= sampled.before.rip {
-                break;
-            }
-            back_to = back_to.max(over).min(ip);
-        }
-        if ip <= back_to {
-            break;
-        }
-        next = ip;
-        line -= 1;
+/// What a sample at the last step would blame, given the code around it, against what really was executed.
+fn check_plan(emulator: &mut Emulator, tracee: &mut Tracee, steps: &[Predicted], outcome: &mut Outcome) {
+    /// Code on each side.
+    const AROUND: u64 = 512;
+    let Some((sampled, before)) = steps.split_last() else { return };
+    let ip = sampled.before.rip;
+    // Where an instruction begins: of one that was executed, or that one itself.
+    let near = |at: &u64| (ip.saturating_sub(AROUND)..ip).contains(at);
+    let start = before.iter().map(|step| step.before.rip).filter(near).min().unwrap_or(ip);
+    let mut byte = [0];
+    let code: Vec<u8> = (start..ip + AROUND).map_while(|at| tracee.read(at, &mut byte).then_some(byte[0])).collect();
+    let plan = plan(CodeAround { bytes: &code, start, is_whole: false }, ip, 1);
+    let blamed = plan.locate(&sampled.before, emulator, tracee);
+    outcome.ambiguous += usize::from(blamed.quality == Quality::Ambiguous);
+    let (Some(blamed_ip), Some(address)) = (blamed.ip, blamed.address) else { return };
+    // Back beyond the burst's beginning nothing is known.
+    let Some(from) = before.len().checked_sub(usize::from(blamed.distance)) else { return };
+    outcome.blamed += 1;
+    let masked = decode(tracee, blamed_ip).op_mask() != Register::None;
+    // Ways of other lengths may lead to the same access.
+    let recent = before[before.len().saturating_sub(MAX_BACK)..].iter().chain(&before[from..]);
+    // A repeated instruction that goes on is blamed for its next element.
+    let recent = recent.chain((blamed.distance == 0).then_some(sampled));
+    let executed = recent.filter(|step| step.before.rip == blamed_ip);
+    let is_right = |step: &Predicted| masked || step.accesses.iter().any(|access| access.address == address);
+    if !executed.clone().any(is_right) {
+        let way: Vec<_> = before.iter().rev().take(MAX_BACK).map(|step| format!("{:x}", step.before.rip)).collect();
+        outcome.phantoms.push(format!("at {ip:x} {blamed:x?}, executed: {}", way.join(" ")));
     }
-    let mut code = vec![0; (sampled.before.rip - next) as usize];
-    if code.is_empty() || code.chunks_mut(64).enumerate().any(|(at, part)| !tracee.read(next + 64 * at as u64, part)) {
-        return None;
-    }
-    let plan = plan(&code, next, next, sampled.before.rip, 1);
-    let last = before[line..].iter().rfind(|step| !step.accesses.is_empty());
-    let (address, quality) = plan.locate(&sampled.before);
-    match (plan.blamed_ip(), last, address) {
-        // A masked access may be of no element.
-        (Some(blamed), _, None) if quality == Quality::Lost => before[line..]
-            .iter()
-            .all(|step| step.before.rip != blamed)
-            .then(|| format!("blamed {blamed:#x}, which was not executed")),
-        (None, None, None) => None,
-        // What was waited for may be no access.
-        (None, Some(_), None) if before[line..].iter().any(|step| takes_long(&decode(tracee, step.before.rip))) => None,
-        (Some(blamed), Some(_), Some(address)) => {
-            // The blamed one need not be the last: it may be what the sampled one waited for.
-            let step = before.len().checked_sub(usize::from(plan.distance())).and_then(|at| before.get(at));
-            let Some(step) = step.filter(|step| step.before.rip == blamed) else {
-                return Some(format!(
-                    "blamed {blamed:#x} at distance {}, which was not executed there",
-                    plan.distance()
-                ));
-            };
-            let masked = decode(tracee, blamed).op_mask() != Register::None;
-            let right = step.accesses.iter().any(|access| access.address == address);
-            (!right && !masked)
-                .then(|| format!("{quality:?} {address:#x} for {blamed:#x}, really {:x?}", step.accesses))
-        }
-        (Some(_), None, Some(_)) => None,
-        (blamed, ..) => Some(format!("blamed {blamed:x?}, but {:x?} accessed", last.map(|step| step.before.rip))),
-    }
-}
-
-/// Whether it is a division, a square root, of the x87 unit or asks the CPU for something, by its name.
-fn takes_long(instruction: &Instruction) -> bool {
-    let name = format!("{:?}", instruction.mnemonic());
-    let system = ["Cpuid", "Rd", "Xgetbv", "Pause", "Tpause", "Lfence", "Serialize"];
-    let lower = name.to_lowercase();
-    lower.contains("div")
-        || lower.contains("sqrt")
-        || name.starts_with('F')
-        || system.iter().any(|start| name.starts_with(start))
 }
 
 fn decode(tracee: &mut Tracee, ip: u64) -> Instruction {
@@ -306,9 +264,7 @@ fn step(program: &Program, bursts: usize, seed: &mut u64) -> Outcome {
                 outcome.mismatches.push(format!("{}: access of {:?}: {problem}", program.name, instruction.code()));
             }
             outcome.accesses += predicted.accesses.len();
-            if let Some(problem) = check_plan(&mut tracee, &steps[..=index]) {
-                outcome.mismatches.push(format!("{}: {problem}", program.name));
-            }
+            check_plan(&mut emulator, &mut tracee, &steps[..=index], &mut outcome);
             alive = tracee.step();
             // A repeated string instruction traps after each element, a group has several.
             let mut elements = 1;
@@ -375,7 +331,7 @@ fn step_all(bursts: usize) -> usize {
         .collect();
     assert!(!programs.is_empty(), "none of the programs to step is installed");
     let mut seed = 42;
-    let (mut steps, mut mismatches) = (0, Vec::new());
+    let (mut steps, mut mismatches, mut blamed, mut phantoms) = (0, Vec::new(), 0, 0);
     // Mean burst length, and of the 16 registers how many are unknown at the end.
     println!("{:16} {:>7} {:>9} {:>9} {:>6} {:>7}  ends", "program", "bursts", "steps", "accesses", "mean", "unknown");
     for program in &programs {
@@ -394,6 +350,18 @@ fn step_all(bursts: usize) -> usize {
             ends.join(", ")
         );
         assert!(outcome.steps > 0, "{} was not stepped", program.name);
+        println!(
+            "{:16} blamed {}, not executed {}, ambiguous {}",
+            "",
+            outcome.blamed,
+            outcome.phantoms.len(),
+            outcome.ambiguous
+        );
+        if std::env::var_os("SLIMLINE_STEP_PHANTOMS").is_some() {
+            outcome.phantoms.iter().for_each(|phantom| println!("  {phantom}"));
+        }
+        blamed += outcome.blamed;
+        phantoms += outcome.phantoms.len();
         steps += outcome.steps;
         mismatches.extend(outcome.mismatches);
     }
@@ -401,6 +369,9 @@ fn step_all(bursts: usize) -> usize {
     for mismatch in mismatches.iter().take(40) {
         println!("  {mismatch}");
     }
+    println!("{blamed} blamed, {phantoms} not executed");
+    assert!(blamed * 2 >= steps, "of {steps} samples only {blamed} are blamed on an access");
+    assert!(phantoms * 100 <= blamed, "of {blamed} blamed accesses {phantoms} were not executed");
     assert!(mismatches.is_empty(), "{} of {steps} steps disagree, first: {}", mismatches.len(), mismatches[0]);
     steps
 }

@@ -77,6 +77,7 @@ pub(super) fn view(
             lost: quality.share(Found::Lost),
             no_memory: quality.share(Found::NoMemory),
             no_code: quality.share(Found::NoCode),
+            ambiguous: quality.share(Found::Ambiguous),
         },
         bursts: view::Bursts {
             count: quality.bursts,

@@ -62,7 +62,8 @@ pub(crate) fn kind(group: &Group) -> &str {
 
 /// What the time of no known data is: computing, and samples whose address is lost; the rest lies in no known object.
 pub(crate) fn without_data(quality: &Quality) -> String {
-    let parts = [("computing", quality.no_memory), ("lost", quality.lost + quality.no_code)];
+    let parts =
+        [("computing", quality.no_memory), ("lost", quality.lost + quality.no_code), ("ambiguous", quality.ambiguous)];
     let told =
         parts.iter().filter(|(_, share)| *share > 0.0).map(|(name, share)| format!("{name} {}", percent(*share)));
     told.collect::<Vec<_>>().join(", ")

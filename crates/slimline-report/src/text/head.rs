@@ -231,6 +231,7 @@ fn quality(quality: &Quality) -> String {
         ("lost", quality.lost),
         ("no memory instruction (computing)", quality.no_memory),
         ("no code", quality.no_code),
+        ("ambiguous (several instructions could be to blame)", quality.ambiguous),
     ];
     join(parts.iter().filter(|(_, share)| *share > 0.0).map(|(name, share)| format!("{name} {}", percent(*share))))
 }

@@ -99,6 +99,9 @@ pub struct Quality {
     pub no_memory: f64,
     /// Code could not be read.
     pub no_code: f64,
+    /// Several instructions could be to blame.
+    #[serde(default)]
+    pub ambiguous: f64,
 }
 
 /// How long the bursts were.

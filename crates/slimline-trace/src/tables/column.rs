@@ -177,6 +177,7 @@ named_cell!(Quality {
     Lost => "lost",
     NoMemory => "no_memory",
     NoCode => "no_code",
+    Ambiguous => "ambiguous",
 });
 named_cell!(BurstEnd {
     Limit => "limit",
