@@ -7,7 +7,6 @@
 //! - [`gcc`]: gcc, g++ and gfortran, whose calls of hooks become such records: the slower way.
 //! - `directives`: pragmas of a source that say what is watched, and where regions are.
 //! - [`syntax`]: what clang says of a source without compiling it.
-//! - [`tokens`]: what of a source of C or C++ is code.
 //! - `naming`: which variable, type and member an access is of, from debug information.
 
 pub mod cargo;
@@ -18,4 +17,3 @@ pub mod llvm;
 mod naming;
 pub mod rewrite;
 pub mod syntax;
-pub mod tokens;

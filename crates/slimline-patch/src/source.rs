@@ -1,6 +1,6 @@
 //! A source file's text.
 
-use slimline_instrument::tokens::{Kind, Spliced, tokens};
+use slimline_source::tokens::{Kind, Spliced, tokens};
 
 /// A source file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::{Asked, Fault};
-use crate::tokens::{Kind, Spliced, Token, tokens};
+use slimline_source::tokens::{Kind, Spliced, Token, tokens};
 
 /// Macros that stand in the place of directives: none is longer than the directive's words.
 const fn macro_of(asked: Asked) -> &'static str {

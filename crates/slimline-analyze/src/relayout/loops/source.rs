@@ -9,6 +9,7 @@ mod counted;
 use std::ops::Range;
 
 use slimline_simulate::locality::exchange::Order;
+use slimline_source::tokens::{Kind, Spliced, tokens};
 
 /// A `for` loop.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -277,49 +278,46 @@ fn line_start(text: &str, line: u32) -> Option<usize> {
 /// The text, as long as it is, with blanks in the place of comments, literals and what is for the preprocessor. Of `#if` and `#else` around a line that was executed, the other
 /// one was not compiled.
 fn blanked(source: &str, line: u32) -> String {
-    let bytes = source.as_bytes();
-    let mut blanked = bytes.to_vec();
-    let mut blank =
-        |range: Range<usize>| blanked[range].iter_mut().filter(|at| **at != b'\n').for_each(|at| *at = b' ');
-    let (mut at, mut begins_line) = (0, true);
+    let spliced = Spliced::of(source.as_bytes());
+    let mut blanked: Vec<u8> = source.bytes().map(|at| if at == b'\n' { at } else { b' ' }).collect();
     let mut branches = Branches::around(line_start(source, line).unwrap_or_default());
-    let end_of = |from: usize, end: &str| {
-        source.as_bytes()[from..]
-            .windows(end.len())
-            .position(|at| at == end.as_bytes())
-            .map_or(bytes.len(), |length| from + length)
-    };
-    while at < bytes.len() {
-        let end = match (bytes[at], bytes.get(at + 1)) {
-            (b'/', Some(b'/')) => end_of(at, "\n"),
-            (b'/', Some(b'*')) => (end_of(at + 2, "*/") + 2).min(bytes.len()),
-            (b'#', _) if begins_line => {
-                let mut end = end_of(at, "\n");
-                while end < bytes.len() && bytes[end - 1] == b'\\' {
-                    end = end_of(end + 1, "\n");
+    let mut all = tokens(&spliced, source.as_bytes()).into_iter().peekable();
+    while let Some(token) = all.next() {
+        let text = &spliced.bytes[token.at.clone()];
+        let is_code = match token.kind {
+            Kind::Directive => {
+                let mut end = token.at.end;
+                while let Some(more) = all.next_if(|more| more.kind != Kind::LineEnd) {
+                    end = more.at.end;
                 }
-                branches.directive(source[at + 1..end].trim_start(), at);
-                end
+                let words = String::from_utf8_lossy(&spliced.bytes[token.at.end..end]);
+                branches.directive(words.trim_start(), spliced.source(token.at.start));
+                false
             }
-            (quote @ (b'"' | b'\''), _) => {
-                let mut end = at + 1;
-                while end < bytes.len() && bytes[end] != quote && bytes[end] != b'\n' {
-                    end += if bytes[end] == b'\\' { 2 } else { 1 };
-                }
-                (end + 1).min(bytes.len())
-            }
-            (other, _) => {
-                begins_line = other == b'\n' || begins_line && other.is_ascii_whitespace();
-                at += 1;
-                continue;
-            }
+            Kind::Name | Kind::Mark(_) => true,
+            // A character is none.
+            Kind::Constant => text.first().is_some_and(|first| first.is_ascii_digit() || *first == b'.'),
+            Kind::Text | Kind::LineEnd => false,
         };
-        blank(at..end);
-        at = end;
+        if !is_code {
+            continue;
+        }
+        // What is not ASCII is in literals and comments mostly; the rest of it is not looked at. A number is one word, and
+        // so is a name that goes on in the next line.
+        let span = spliced.source(token.at.start)..spliced.source(token.at.end - 1) + 1;
+        let breaks = blanked[span.clone()].iter().filter(|at| **at == b'\n').count();
+        let code = text.iter().map(|byte| match byte {
+            b'\'' => b'_',
+            byte if byte.is_ascii() => *byte,
+            _ => b' ',
+        });
+        let rest = std::iter::repeat_n(b'\n', breaks).chain(std::iter::repeat(b' '));
+        blanked[span].iter_mut().zip(code.chain(rest)).for_each(|(at, byte)| *at = byte);
     }
-    branches.left_out.into_iter().for_each(&mut blank);
-    // What is not ASCII is in literals and comments mostly; the rest of it is not looked at.
-    blanked.iter().map(|&at| if at.is_ascii() { char::from(at) } else { ' ' }).collect()
+    for range in branches.left_out {
+        blanked[range].iter_mut().filter(|at| **at != b'\n').for_each(|at| *at = b' ');
+    }
+    blanked.into_iter().map(char::from).collect()
 }
 
 /// Which branches of `#if` are left out where one of them has a place that is not.
@@ -488,6 +486,22 @@ double sums(int n, double *a, double *out)
         // Of others nobody knows which was.
         let other = "#if A\n{\n#elif B\n{ {\n#endif\nfor (int i = 0; i < n; i++)\n#if 1\n#ifdef C\n for (int j = 0; j < n; j++)\n#else\n#endif\n  b[i][j] = a[j][i];\n#endif\n";
         assert_eq!(around(other, 12).unwrap().lines, Some([6, 9]));
+    }
+
+    #[test]
+    fn literals_hide_no_code() {
+        let bound = |statement: &str| within(statement).and_then(|found| found.bound);
+        let leaves = Some(Bound::Leaves("break"));
+        for statement in [
+            "s += a[j][i]; if (s > 1'000'000'0.0) break; puts(\"it's\");",
+            "puts(R\"x(\" { for )x\"); if (a[j][i] < 0) break;",
+            "puts(\"a \\\n b'\"); if (a[j][i] < 0) bre\\\nak;",
+            "if (a[j][i] == '\\'') break; c = 'x';",
+            "// it goes on \\\n break;\n if (a[j][i] < 0) break;",
+        ] {
+            assert_eq!(bound(statement), leaves, "{statement}");
+        }
+        assert_eq!(bound("puts(R\"(break; )\"); b[j][i] = a[i][j] + 1'000; // \\\n break;"), None);
     }
 
     #[test]
