@@ -241,6 +241,8 @@ mod tests {
             parent: None,
             depth: 1,
             irreducible: false,
+            call: None,
+            leaves_early: false,
         }
     }
 

@@ -289,3 +289,68 @@ fn without_debug_information_loops_have_no_lines() {
         assert_eq!(told(&loops), [("fill", 0, 0, 1)], "{strip:?}");
     }
 }
+
+const STEPS: &str = r#"
+#include <math.h>
+#include <stdio.h>
+struct node { long value; struct node *next; };
+long list(struct node *p) { long sum = 0; for (; p; p = p->next) sum += p->value; return sum; }
+long indexed(const long *a, const int *b, long n) { long sum = 0; for (long i = 0; i < n; i++) sum += a[b[i]]; return sum; }
+double rows(double **a, long n, long j) { double sum = 0; for (long i = 0; i < n; i++) sum += a[i][j]; return sum; }
+long search(const long *a, long n) { long i; for (i = 0; i < n; i++) if (a[i] == 7) break; return i; }
+double roots(const double *a, long n) { double sum = 0; for (long i = 0; i < n; i++) sum += cos(a[i]); return sum; }
+void prints(const long *a, long n) { for (long i = 0; i < n; i++) printf("%ld\n", a[i]); }
+static __attribute__((noinline)) long twice(long x) { return 2 * x + 1; }
+long computes(const long *a, long n) { long sum = 0; for (long i = 0; i < n; i++) sum += twice(a[i]); return sum; }
+long seen;
+static __attribute__((noinline)) long notes(long x) { seen = x; return x / 3; }
+long remembers(const long *a, long n) { long sum = 0; for (long i = 0; i < n; i++) sum += notes(a[i]); return sum; }
+int main(int c, char **v) { return (int)(long)v; }
+"#;
+
+/// (whether an address is chased, what is called, whether it may end early) of the loop in each function.
+#[test]
+fn what_steps_of_loops_depend_on() {
+    for flags in
+        [&["-g", "-O1"][..], &["-g", "-O2", "-fno-ipa-icf", "-fno-ipa-modref", "-fno-ipa-pure-const"], &["-g", "-O0"]]
+    {
+        let sandbox = Sandbox::new();
+        let path = sandbox.compile(
+            "gcc",
+            &[flags, &["-fno-tree-vectorize", "-Wl,--no-as-needed", "-lm"]].concat(),
+            "a.c",
+            STEPS,
+            "prog",
+        );
+        let store = FileStore::new(&sandbox);
+        let module = Module::open(&store, &path);
+        let of = |name: &str| {
+            let mut loops = Loops::new(WrapperRules::default());
+            let image = module.image().expect("an ELF file");
+            let code = image.segments().iter().find(|segment| segment.executable).expect("code");
+            let mut chased = 0;
+            for svma in (code.svma.0..code.svma.0 + code.data.len() as u64).map(Svma) {
+                if module.linked_name(svma) == name {
+                    loops.innermost(&module, ModuleId(0), svma);
+                    chased += usize::from(loops.is_chased(&module, ModuleId(0), svma));
+                }
+            }
+            let rows = loops.into_rows();
+            let [found] = &rows[..] else { panic!("{name} {flags:?}: {rows:?}") };
+            (chased > 0, found.call.clone(), found.leaves_early)
+        };
+        let call = |name: &str| Some(name.to_owned());
+        for (name, expected) in [
+            ("list", (true, None, false)),
+            ("indexed", (false, None, false)),
+            ("rows", (false, None, false)),
+            ("search", (false, None, true)),
+            ("roots", (false, None, false)),
+            ("prints", (false, call("printf"), false)),
+            ("computes", (false, None, false)),
+            ("remembers", (false, call("notes"), false)),
+        ] {
+            assert_eq!(of(name), expected, "{name} {flags:?}");
+        }
+    }
+}

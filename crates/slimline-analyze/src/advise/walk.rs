@@ -2,18 +2,25 @@
 
 use std::collections::BTreeSet;
 
-use super::{Advice, Confidence, Kind, MANY_SAMPLES, REACHED, Saved, Subject, fewer, percent, place_of};
+use super::{Advice, Confidence, Floors, Kind, MANY_SAMPLES, REACHED, Saved, Subject, fewer, percent, place_of};
 use crate::fields::LINE_BYTES;
-use crate::findings::{LoopGroup, Walk};
+use crate::findings::{Findings, LoopGroup, Walk};
+use crate::share::Share;
 use crate::structure::KNOWN;
 use crate::ties::Ties;
 
+/// A page of memory as most of it is mapped.
+const PAGE_BYTES: u64 = 4096;
 /// Part of a walk's distances that must be its stride.
 const REGULAR: f64 = 0.75;
 
 /// A loop that walks a group against its layout.
 pub(super) struct Against {
     name: String,
+    /// The loop, by row of the findings.
+    row: usize,
+    /// Part of the lines that it fetches of the group which the exchange saves.
+    saved_part: f64,
     /// The loop, and the one that it is to be exchanged with.
     loops: String,
     /// What is walked in order there, which may not be so then.
@@ -34,7 +41,7 @@ pub(super) fn interchanges(subject: &Subject<'_>) -> Vec<Against> {
 }
 
 /// One advice for each loop, whatever it walks against its layout: it is one change.
-pub(super) fn by_loop(found: Vec<Against>) -> Vec<Advice> {
+pub(super) fn by_loop(found: Vec<Against>, findings: &Findings, floors: &Floors) -> Vec<Advice> {
     let mut loops: Vec<Vec<Against>> = Vec::new();
     for against in found {
         match loops.iter_mut().find(|known| known[0].loops == against.loops) {
@@ -42,11 +49,17 @@ pub(super) fn by_loop(found: Vec<Against>) -> Vec<Advice> {
             None => loops.push(vec![against]),
         }
     }
-    loops.into_iter().map(together).collect()
+    let is_worth_it = |advice: &Advice| advice.predicted.as_ref().is_some_and(|gain| -gain.cycles >= floors.gain);
+    loops.into_iter().map(|all| together(all, findings)).filter(is_worth_it).collect()
 }
 
 /// What is walked in one loop, as one advice; the first of them has its words.
-fn together(mut all: Vec<Against>) -> Advice {
+fn together(mut all: Vec<Against>, findings: &Findings) -> Advice {
+    // Of all copies that the compiler made of it.
+    let rows: BTreeSet<usize> = all.iter().map(|of| of.row).collect();
+    let sum = |of: fn(&Share) -> f64| rows.iter().map(|&row| of(&findings.loops[row].share)).sum::<f64>().min(1.0);
+    let (share, share_high) = (sum(|share| share.value), sum(|share| share.high));
+    let saved_part = all.iter().map(|of| of.saved_part).fold(0.0, f64::max);
     let gain = |of: &Against| of.advice.predicted.as_ref().map_or(0.0, |predicted| predicted.cycles);
     all.sort_by(|a, b| gain(a).total_cmp(&gain(b)));
     let names: Vec<String> = all.iter().map(|of| of.name.clone()).collect();
@@ -60,14 +73,21 @@ fn together(mut all: Vec<Against>) -> Advice {
     for more in advices {
         advice.others.push(more.group);
         if let (Some(sum), Some(own)) = (&mut advice.predicted, more.predicted) {
-            sum.cycles = (sum.cycles + own.cycles).max(-1.0);
-            sum.cycles_low = (sum.cycles_low + own.cycles_low).max(-1.0);
-            sum.cycles_high = (sum.cycles_high + own.cycles_high).max(-1.0);
+            sum.cycles += own.cycles;
+            sum.cycles_low += own.cycles_low;
+            sum.cycles_high += own.cycles_high;
         }
         advice.confidence = advice.confidence.min(more.confidence);
         let new: Vec<_> = more.touched_lines.into_iter().filter(|line| !advice.touched_lines.contains(line)).collect();
         advice.touched_lines.extend(new);
     }
+    if let Some(predicted) = &mut advice.predicted {
+        // No more than the loop takes can be saved of it, and what is still fetched takes time.
+        predicted.cycles = predicted.cycles.max(-share * saved_part);
+        predicted.cycles_low = predicted.cycles_low.max(-share_high * saved_part);
+        predicted.cycles_high = predicted.cycles_high.max(predicted.cycles);
+    }
+    advice.why = format!("The loop takes {} of the {}. {}", percent(share), findings.unit.noun(), advice.why);
     if names.len() > 1 {
         advice.why += &format!(" That is of {}; {} it walks alike.", names[0], listed(&names[1..]));
     }
@@ -99,22 +119,66 @@ fn in_order(subject: &Subject<'_>, row: usize) -> Vec<String> {
     groups.map(|of| subject.tables.group(of.group).name.clone()).collect()
 }
 
-/// Distance of neighbours and distance walked, where the walk passes over neighbours that the loop around it visits later, in objects of so many
-/// bytes.
-fn against(walk: &Walk, object_bytes: u64) -> Option<(u64, u64)> {
-    if is_no_column(walk, object_bytes) {
-        return None;
-    }
-    let stride = walk.motion.stride_bytes?.unsigned_abs();
-    let grain = walk.motion.grain.filter(|grain| grain.confidence >= KNOWN)?.bytes;
-    (walk.motion.regularity >= REGULAR && stride > LINE_BYTES && grain < LINE_BYTES && grain < stride)
-        .then_some((grain, stride))
+/// What is fetched as a whole, of which a walk against the layout uses a part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Unit {
+    Line,
+    /// Neighbours lie on lines of their own, but on one page: it is translated, and prefetched within, once for all.
+    Page,
 }
 
-/// Whether what begins again is none of the walks beside. Down the columns of an array it begins again beside where it began before, within a line. At
+impl Unit {
+    fn bytes(self) -> u64 {
+        match self {
+            Unit::Line => LINE_BYTES,
+            Unit::Page => PAGE_BYTES,
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Unit::Line => "line",
+            Unit::Page => "page",
+        }
+    }
+
+    /// Part of what is saved by it that is expected to become time saved. A page's translation is most often found in the
+    /// second-level TLB, and its lines have to come anyway.
+    fn reached(self) -> (f64, f64, f64) {
+        match self {
+            Unit::Line => REACHED,
+            Unit::Page => (0.05, 0.2, 0.6),
+        }
+    }
+}
+
+/// A walk that passes over neighbours which the loop around it visits later.
+#[derive(Clone, Copy)]
+struct Passing {
+    unit: Unit,
+    /// Distance of neighbours.
+    grain: u64,
+    /// Distance walked.
+    stride: u64,
+}
+
+/// How a walk goes against the layout of objects of so many bytes, if it does.
+fn against(walk: &Walk, object_bytes: u64) -> Option<Passing> {
+    let stride = walk.motion.stride_bytes?.unsigned_abs();
+    let grain = walk.motion.grain.filter(|grain| grain.confidence >= KNOWN)?.bytes;
+    let unit = if grain < LINE_BYTES { Unit::Line } else { Unit::Page };
+    (walk.motion.regularity >= REGULAR
+        && stride > unit.bytes()
+        && grain < unit.bytes()
+        && grain < stride
+        && !is_no_column(walk, object_bytes, unit))
+    .then_some(Passing { unit, grain, stride })
+}
+
+/// Whether what begins again is none of the walks beside. Down the columns of an array it begins again beside where it began before, within the unit. At
 /// the same place it is repeated; where it goes on at the other end (`i * 97 % n`, or by an array of such indexes) it is the inner loop itself that
 /// comes to the neighbours. No loop around either is one to exchange it with.
-fn is_no_column(walk: &Walk, object_bytes: u64) -> bool {
+fn is_no_column(walk: &Walk, object_bytes: u64, unit: Unit) -> bool {
     let (Some(stride), Some(back)) = (walk.motion.stride_bytes.filter(|stride| *stride != 0), walk.motion.back_bytes)
     else {
         return false;
@@ -122,38 +186,37 @@ fn is_no_column(walk: &Walk, object_bytes: u64) -> bool {
     let around = stride.abs_diff(back);
     let (stride, behind) = (stride.unsigned_abs(), back.rem_euclid(stride.abs()).unsigned_abs());
     let beside = behind.min(stride - behind);
-    beside == 0 || beside >= LINE_BYTES || around.is_power_of_two() || around == object_bytes
+    beside == 0 || beside >= unit.bytes() || around.is_power_of_two() || around == object_bytes
 }
 
-/// Whether the loop goes from element to element by pointers that these have: their order is the list's, whatever distances were seen.
-fn chases(subject: &Subject<'_>, of_group: &LoopGroup) -> bool {
-    let Some(type_) = subject.element_type() else { return false };
-    let leads_on = |offset: u64| {
-        let mut members = type_.members.iter().filter(|member| member.offset == offset);
-        members.any(|member| {
-            member.type_name.strip_prefix(type_.name.as_str()).is_some_and(|rest| rest.trim_start().starts_with('*'))
-        })
-    };
-    let used = of_group.fields.iter().map(|field| subject.group.fields[field.field].offset);
-    used.into_iter().any(leads_on)
+/// Whether the steps of a loop, and of the one around it, may be done in another order.
+fn may_be_exchanged(subject: &Subject<'_>, row: usize) -> bool {
+    let loops = &subject.tables.loops;
+    let found = &loops[subject.findings.loops[row].loop_id.index()];
+    let around = found.parent.map(|parent| &loops[parent.index()]);
+    std::iter::once(found).chain(around).all(|found| found.call.is_none() && !found.leaves_early)
 }
 
 fn interchange(subject: &Subject<'_>, row: usize, of_group: &LoopGroup) -> Option<Against> {
     let leading = of_group.walks.iter().max_by(|a, b| a.share.total_cmp(&b.share).then(b.site.cmp(&a.site)))?;
     let group = subject.tables.group(subject.group.group);
     let object_bytes = group.bytes.checked_div(group.objects).unwrap_or(0);
-    let (grain, stride) = against(leading, object_bytes)?;
-    if chases(subject, of_group) {
+    let Passing { unit, grain, stride } = against(leading, object_bytes)?;
+    if subject.tables.site(leading.site).is_chased || !may_be_exchanged(subject, row) {
         return None;
     }
-    // A line for each access now; a line for as many neighbours as it holds then.
-    let part = 1.0 - grain.max(u64::from(leading.bytes)) as f64 / LINE_BYTES as f64;
-    let share: f64 =
-        of_group.walks.iter().filter(|walk| against(walk, object_bytes).is_some()).map(|walk| walk.share).sum();
+    // One for each access now; one for as many neighbours as it holds then.
+    let part = 1.0 - grain.max(u64::from(leading.bytes)) as f64 / unit.bytes() as f64;
+    let is_alike = |walk: &&Walk| {
+        against(walk, object_bytes).is_some_and(|of| of.unit == unit) && !subject.tables.site(walk.site).is_chased
+    };
+    let share: f64 = of_group.walks.iter().filter(is_alike).map(|walk| walk.share).sum();
     let share = share * part;
     let saved = Saved { share, unhidden: share * subject.findings.loops[row].unhidden(), most: share };
-    let what = format!("a line for each access now, one for {} neighbours then", LINE_BYTES / grain);
-    let predicted = subject.gain(saved, REACHED, fewer(part), &what);
+    let name = unit.name();
+    let what = format!("a {name} for each access now, one for {} neighbours then", unit.bytes() / grain);
+    let lines = if unit == Unit::Line { fewer(part) } else { 0.0 };
+    let predicted = subject.gain(saved, unit.reached(), lines, &what);
     if -predicted.cycles < subject.floors.gain {
         return None;
     }
@@ -177,11 +240,9 @@ fn interchange(subject: &Subject<'_>, row: usize, of_group: &LoopGroup) -> Optio
             _ => Confidence::Medium,
         },
         why: format!(
-            "The loop takes {} of the {}. Its accesses are {stride} bytes apart, each on a line of its own, and it \
-             comes back for the neighbours, {grain} bytes apart, only after a whole column. Where the loops can't be \
-             exchanged, walk in blocks, or store the array transposed.",
-            percent(of_group.share),
-            subject.cost()
+            "Its accesses are {stride} bytes apart, each on a {name} of its own, and it comes back for the neighbours, \
+             {grain} bytes apart, only after a whole column. Where the loops can't be exchanged, walk in blocks, or \
+             store the array transposed."
         ),
         code: String::new(),
         declared_at: subject.tables.group(subject.group.group).declared_at.clone(),
@@ -189,5 +250,6 @@ fn interchange(subject: &Subject<'_>, row: usize, of_group: &LoopGroup) -> Optio
         ties: Ties::default(),
     };
     let name = subject.tables.group(subject.group.group).name.clone();
-    Some(Against { name, loops: format!("{} with {outer}", place_of(found)), in_order: in_order(subject, row), advice })
+    let loops = format!("{} with {outer}", place_of(found));
+    Some(Against { name, row, saved_part: part, loops, in_order: in_order(subject, row), advice })
 }

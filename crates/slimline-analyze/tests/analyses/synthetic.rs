@@ -136,6 +136,8 @@ impl Program {
             parent: None,
             depth: 1,
             irreducible: false,
+            call: None,
+            leaves_early: false,
         });
         LoopId(self.tables.loops.len() as u32 - 1)
     }
@@ -155,6 +157,7 @@ impl Program {
             }],
             own_frame: Some(0),
             innermost_loop: Some(in_loop),
+            is_chased: false,
             accessed: None,
             untyped: None,
             variable: None,

@@ -5,6 +5,7 @@
 //!   nest          edges ──► loops in loops (Havlak)      source       loops ──► lines, copies of one loop joined
 //!   no_return     calls that end a block                 hands_on     functions that only hand memory on
 //!   imports       where calls and jumps to other functions go
+//!   steps         whether a loop's steps could be done in another order
 //! ```
 
 pub(crate) mod effects;
@@ -15,3 +16,4 @@ mod jump_table;
 pub mod nest;
 pub mod no_return;
 pub mod source;
+mod steps;

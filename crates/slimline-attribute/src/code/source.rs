@@ -19,6 +19,7 @@ use slimline_trace::address::Svma;
 use super::flow::Flow;
 use super::nest::Nest;
 use super::no_return::NoReturn;
+use super::steps::{self, Callees};
 use crate::data::wrappers::{Verdict, WrapperRules};
 use crate::module::debug::Statement;
 use crate::module::{Module, demangle};
@@ -34,6 +35,7 @@ pub struct Loops {
     /// Linked name of the function that owns a loop, and how deep it was inlined.
     owners: FxHashMap<LoopId, (Option<String>, usize)>,
     no_return: NoReturn,
+    callees: Callees,
     rules: WrapperRules,
 }
 
@@ -49,18 +51,19 @@ struct JoinKey {
     file: String,
 }
 
-/// Where blocks of a function begin, in order, and the innermost loop of each.
-struct FunctionLoops(Vec<(Svma, Option<LoopId>)>);
+/// The loops of a function.
+#[derive(Default)]
+struct FunctionLoops {
+    /// Where blocks begin, in order, and the innermost loop of each.
+    blocks: Vec<(Svma, Option<LoopId>)>,
+    /// See [`Loops::is_chased`].
+    chased: FxHashSet<Svma>,
+}
 
 impl FunctionLoops {
-    fn new(flow: &Flow, innermost: impl Iterator<Item = Option<LoopId>>) -> Self {
-        let blocks = (0..flow.blocks.len()).map(|block| flow.address_of(block));
-        Self(blocks.zip(innermost).collect())
-    }
-
     fn innermost(&self, svma: Svma) -> Option<LoopId> {
-        let after = self.0.partition_point(|&(start, _)| start <= svma);
-        self.0[after.checked_sub(1)?].1
+        let after = self.blocks.partition_point(|&(start, _)| start <= svma);
+        self.blocks[after.checked_sub(1)?].1
     }
 }
 
@@ -72,12 +75,21 @@ impl Loops {
 
     /// The innermost loop of an instruction. The first question about a function looks at all of it.
     pub fn innermost(&mut self, module: &Module<'_>, id: ModuleId, svma: Svma) -> Option<LoopId> {
+        self.function(module, id, svma)?.innermost(svma)
+    }
+
+    /// Whether the address of an instruction's memory operand comes from what an earlier turn of its innermost loop loaded.
+    pub fn is_chased(&mut self, module: &Module<'_>, id: ModuleId, svma: Svma) -> bool {
+        self.function(module, id, svma).is_some_and(|loops| loops.chased.contains(&svma))
+    }
+
+    fn function(&mut self, module: &Module<'_>, id: ModuleId, svma: Svma) -> Option<&FunctionLoops> {
         let (start, end) = module.function_bounds(svma)?;
         if !self.functions.contains_key(&(id, start)) {
             let loops = self.read_function(module, id, start, end);
             self.functions.insert((id, start), loops);
         }
-        self.functions.get(&(id, start))?.as_ref()?.innermost(svma)
+        self.functions.get(&(id, start))?.as_ref()
     }
 
     /// The table.
@@ -89,7 +101,7 @@ impl Loops {
         let flow = Flow::of_function(module, &self.no_return, start, end)?;
         let nest = Nest::new(&flow.successors, &flow.roots);
         if nest.loops.is_empty() {
-            return Some(FunctionLoops(Vec::new()));
+            return Some(FunctionLoops::default());
         }
         let name = module.linked_name(start);
         let mut stacks = InlineStacks::default();
@@ -100,6 +112,7 @@ impl Loops {
             })
             .collect();
         let mut ids: Vec<LoopId> = Vec::with_capacity(nest.loops.len());
+        let mut chased = FxHashSet::default();
         for (index, found) in nest.loops.iter().enumerate() {
             let body: Vec<usize> = (0..flow.blocks.len())
                 .filter(|&block| nest.innermost[block].is_some_and(|inner| nest.is_inside(inner, index)))
@@ -110,6 +123,13 @@ impl Loops {
             let end_of = |block: usize| flow.instructions_of(block).last().map_or(0, |last| last.next_ip());
             let start = body.iter().map(|&block| flow.address_of(block)).min().unwrap_or(flow.address_of(header));
             let end = Svma(body.iter().map(|&block| end_of(block)).max().unwrap_or(start.0));
+            let is_its_own = |svma: &Svma| {
+                let after = flow.blocks.partition_point(|block| flow.instructions[block.first].ip() <= svma.0);
+                after.checked_sub(1).is_some_and(|block| nest.innermost[block] == Some(index))
+            };
+            chased.extend(steps::chased(&flow, &body).into_iter().filter(is_its_own));
+            let call = self.callees.first_with_effects(module, &self.no_return, &flow, &body);
+            let leaves_early = steps::leaves_early(&flow, &body);
             let body: Vec<&BlockPlaces> = body.into_iter().map(|block| &places[block]).collect();
             let parent = found.parent.map(|parent| ids[parent]);
             let row = Loop {
@@ -125,13 +145,17 @@ impl Loops {
                 parent,
                 depth: parent.map_or(0, |parent| self.rows[parent.index()].depth) + 1,
                 irreducible: found.irreducible,
+                call,
+                leaves_early,
             };
             ids.push(match stacks.extent(&body, &self.rules, module.file_name()) {
                 Some(extent) => self.join(row, &name, extent),
                 None => self.push(row),
             });
         }
-        Some(FunctionLoops::new(&flow, nest.innermost.iter().map(|found| found.map(|index| ids[index]))))
+        let innermost = nest.innermost.iter().map(|found| found.map(|index| ids[index]));
+        let blocks = (0..flow.blocks.len()).map(|block| flow.address_of(block)).zip(innermost).collect();
+        Some(FunctionLoops { blocks, chased })
     }
 
     fn push(&mut self, row: Loop) -> LoopId {
@@ -190,6 +214,10 @@ impl Loops {
             .filter(|_| known.first_line == known.last_line)
             .map(|(known, more)| (known.0.min(more.0), known.1.max(more.1)));
         known.irreducible |= row.irreducible;
+        known.leaves_early |= row.leaves_early;
+        if known.call.is_none() {
+            known.call.clone_from(&row.call);
+        }
         same
     }
 

@@ -71,6 +71,7 @@ impl Sites {
                     own_frame: frames.iter().position(is_own),
                     frames,
                     innermost_loop: self.loops.innermost(module, id, svma),
+                    is_chased: self.loops.is_chased(module, id, svma),
                     ..Site::unknown()
                 }
             }

@@ -97,6 +97,8 @@ pub struct Site {
     pub own_frame: Option<usize>,
     /// Innermost loop.
     pub innermost_loop: Option<LoopId>,
+    /// Whether its address comes from what an earlier turn of that loop loaded, as of a list.
+    pub is_chased: bool,
     /// Type that the instruction's operand is known to have, by debug information.
     pub accessed: Option<TypeRef>,
     /// Why `accessed` is not known; `None` where it is, and where the code has no debug information.
@@ -114,6 +116,7 @@ impl Site {
             frames: Vec::new(),
             own_frame: None,
             innermost_loop: None,
+            is_chased: false,
             accessed: None,
             untyped: None,
             variable: None,
@@ -193,6 +196,10 @@ pub struct Loop {
     pub depth: u32,
     /// Whether it has more than one entry.
     pub irreducible: bool,
+    /// A function called in it, or in a loop inside of it, that may do more than compute.
+    pub call: Option<String>,
+    /// Whether it may end in the middle of its steps.
+    pub leaves_early: bool,
 }
 
 impl Loop {

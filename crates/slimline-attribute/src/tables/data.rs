@@ -181,6 +181,11 @@ impl Type {
         ["core::", "alloc::", "std::", "__gnu_cxx::"].iter().any(|library| self.name.starts_with(library))
     }
 
+    /// Whether it ends in an array of any length (C's flexible array member).
+    pub fn is_open(&self) -> bool {
+        self.members.last().is_some_and(|last| last.role == MemberRole::FlexibleArray)
+    }
+
     /// Whether its definition is nobody's to change: a standard library's, or one of Rust's own making (`(u32, f32)`,
     /// `&str`).
     pub fn is_built_in(&self) -> bool {

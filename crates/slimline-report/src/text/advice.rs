@@ -54,13 +54,16 @@ pub(crate) fn parts(advice: &Advice, unit: WeightUnit) -> Vec<Part> {
     parts.extend(declared.map(|at| Part::Declared(format!("declared at {}:{}", plain(&at.file), at.line))));
     parts.push(Part::Told(plain(&advice.why)));
     if let Some(predicted) = &advice.predicted {
+        let lines = match predicted.lines {
+            0.0 => String::new(),
+            lines => format!(", {} cache lines touched by its loops", gain(lines)),
+        };
         parts.push(Part::Told(format!(
-            "Predicted: {} {} ({} to {}), {} cache lines touched by its loops; {}. Confidence: {}.",
+            "Predicted: {} {} ({} to {}){lines}; {}. Confidence: {}.",
             gain(predicted.cycles),
             what_changes(unit),
             gain(predicted.cycles_interval.low),
             gain(predicted.cycles_interval.high),
-            gain(predicted.lines),
             plain(&predicted.method),
             advice.confidence,
         )));

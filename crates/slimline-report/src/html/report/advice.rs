@@ -61,7 +61,9 @@ fn card(out: &mut impl Write, page: &Page<'_>, place: usize, advice: &Advice) ->
         writeln!(out, "<dt>declared at</dt><dd>{}</dd>", Escaped(&format!("{}:{}", at.file, at.line)))?;
     }
     if let Some(Predicted { lines, method, .. }) = &advice.predicted {
-        writeln!(out, "<dt>cache lines</dt><dd>{} touched by its loops</dd>", Escaped(gain(*lines)))?;
+        if *lines != 0.0 {
+            writeln!(out, "<dt>cache lines</dt><dd>{} touched by its loops</dd>", Escaped(gain(*lines)))?;
+        }
         writeln!(out, "<dt>method</dt><dd>{}</dd>", Escaped(method))?;
     }
     if !advice.touched_lines.is_empty() {
