@@ -166,8 +166,7 @@ impl<'t> Counting<'t> {
     }
 
     fn is_open_ended(&self, id: TypeId) -> bool {
-        use slimline_attribute::tables::MemberRole::FlexibleArray;
-        self.tables.type_(id).members.last().is_some_and(|last| last.role == FlexibleArray)
+        self.tables.type_(id).is_open()
     }
 
     fn has_field(&mut self, at: TypeRef) -> bool {

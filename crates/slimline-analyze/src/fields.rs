@@ -190,13 +190,13 @@ fn declared(tables: &Tables, type_id: slimline_attribute::tables::TypeId) -> Vec
     }
     // A flexible array is behind the end of the structure.
     if let (TypeKind::Structure, Some(last)) = (type_.kind, type_.members.last())
-        && last.role == MemberRole::FlexibleArray
+        && type_.is_open()
         && shapes.last().is_none_or(|shape| shape.offset < last.offset)
     {
         shapes.push(FieldShape {
             offset: last.offset,
             bytes: 0,
-            name: last.name.clone(),
+            name: format!("{}[]", last.name),
             type_name: Some(last.type_name.clone()),
             moves_with: shapes.len(),
         });
@@ -370,7 +370,8 @@ impl FieldUses {
             return self.at(from).map(|row| Reached { row, part: 1.0, behind: 0 }).into_iter().collect();
         }
         let mut found: Vec<Reached> = Vec::new();
-        let bytes = reach.bytes.clamp(1, structure.element_bytes.max(1));
+        let most = if structure.is_open { u64::MAX } else { structure.element_bytes.max(1) };
+        let bytes = reach.bytes.clamp(1, most);
         // What goes past the element's end is of the next one.
         let here = from..from.saturating_add(bytes);
         let next = 0..here.end.saturating_sub(structure.element_bytes);

@@ -314,8 +314,9 @@ impl<'a> Builder<'a> {
         let row = self.tables.group(group);
         let streams: PlacedStreams<'a> =
             streams.iter().map(|stream| (stream, Motion::of(stream), self.places.of(stream.site))).collect();
-        let structure = structure(row, &streams);
         let type_id = row.element.map(|element| element.type_id);
+        let is_open = type_id.is_some_and(|type_id| self.tables.type_(type_id).is_open());
+        let structure = structure(row, is_open, &streams);
         let shapes = fields::shapes(self.tables, row.kind, structure.as_ref(), &streams, type_id);
         let uses = fields::uses(structure.as_ref(), shapes, &streams, &self.places);
         GroupDraft { group, others: Vec::new(), streams, structure, uses }
@@ -381,7 +382,7 @@ impl<'a> Builder<'a> {
     /// Types that several drafts are made of. Nodes and arrays of one type are laid out in different ways, so they are
     /// two.
     fn types(&self, drafts: &[GroupDraft<'a>], loop_rows: &BTreeMap<LoopId, usize>) -> Vec<TypeFindings> {
-        let mut by_type: BTreeMap<(&str, u64, bool), Vec<&GroupDraft<'a>>> = BTreeMap::new();
+        let mut by_type: BTreeMap<(&str, u64), Vec<&GroupDraft<'a>>> = BTreeMap::new();
         for draft in drafts {
             let row = self.tables.group(draft.group);
             let structure = draft.structure.filter(|structure| structure.from == ElementFrom::DebugInfo);
@@ -389,7 +390,7 @@ impl<'a> Builder<'a> {
             let owned = has_name || row.allocated_at.is_some();
             if let (Some(structure), Some(element), true) = (structure, row.element, owned) {
                 let name = self.tables.type_(element.type_id).name.as_str();
-                by_type.entry((name, structure.element_bytes, structure.one_per_object)).or_default().push(draft);
+                by_type.entry((name, structure.element_bytes)).or_default().push(draft);
             }
         }
         let mut types: Vec<TypeFindings> = by_type
@@ -413,11 +414,15 @@ impl<'a> Builder<'a> {
         let mut uses = drafts[0].uses.clone();
         drafts[1..].iter().for_each(|draft| uses.merge(&draft.uses));
         let groups: Vec<GroupId> = drafts.iter().map(|draft| draft.group).collect();
+        // One definition serves nodes and arrays: what is done to it must do for both.
+        let one_per_object =
+            drafts.iter().filter_map(|draft| draft.structure).any(|structure| structure.one_per_object);
+        let structure = drafts[0].structure.map(|structure| Structure { one_per_object, ..structure });
         let draft = GroupDraft {
             group: groups[0],
             others: groups[1..].to_vec(),
             streams: drafts.iter().flat_map(|draft| draft.streams.iter().copied()).collect(),
-            structure: drafts[0].structure,
+            structure,
             uses,
         };
         let loops = self.loops(std::slice::from_ref(&draft)).into_iter();

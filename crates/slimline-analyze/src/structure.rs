@@ -57,19 +57,23 @@ pub struct Structure {
     pub by_stride: Option<u64>,
     /// Whether each object holds one element (nodes allocated one by one).
     pub one_per_object: bool,
+    /// Whether the element goes on to the end of its object, with an array of any length (C's flexible array member).
+    pub is_open: bool,
 }
 
 impl Structure {
     /// Whether strides contradict the size: neither walks whole elements nor inside of one.
     pub fn is_contradicted(&self) -> bool {
-        self.by_stride.is_some_and(|by_stride| {
-            !by_stride.is_multiple_of(self.element_bytes) && !self.element_bytes.is_multiple_of(by_stride)
-        })
+        !self.is_open
+            && self.by_stride.is_some_and(|by_stride| {
+                !by_stride.is_multiple_of(self.element_bytes) && !self.element_bytes.is_multiple_of(by_stride)
+            })
     }
 
     /// Offset in the element; `None` before the first one.
     pub fn offset(&self, offset_in_object: u64) -> Option<u64> {
-        offset_in_object.checked_sub(self.start).map(|offset| offset % self.element_bytes)
+        let offset = offset_in_object.checked_sub(self.start)?;
+        Some(if self.is_open { offset } else { offset % self.element_bytes })
     }
 }
 
@@ -151,8 +155,9 @@ struct Witness {
     evidence: f64,
 }
 
-/// The element of a group, from its streams with their motions and places; `None` where nothing tells of any.
-pub fn structure(group: &Group, streams: &[(&Stream, Motion, usize)]) -> Option<Structure> {
+/// The element of a group, from its streams with their motions and places; `None` where nothing tells of any. `is_open`: its
+/// declared type ends in an array of any length.
+pub fn structure(group: &Group, is_open: bool, streams: &[(&Stream, Motion, usize)]) -> Option<Structure> {
     let by_stride = by_stride(streams);
     let (steps, hops) =
         streams.iter().fold((0, 0), |(steps, hops), (stream, ..)| (steps + stream.steps, hops + stream.hops));
@@ -167,7 +172,8 @@ pub fn structure(group: &Group, streams: &[(&Stream, Motion, usize)]) -> Option<
             from: ElementFrom::DebugInfo,
             confidence: element.agreement,
             by_stride: by_stride.map(|(bytes, _)| bytes),
-            one_per_object: one_per_object(element.bytes, element.start),
+            one_per_object: is_open || one_per_object(element.bytes, element.start),
+            is_open,
         });
     }
     let nodes = group.kind == GroupKind::Heap
@@ -183,6 +189,7 @@ pub fn structure(group: &Group, streams: &[(&Stream, Motion, usize)]) -> Option<
             confidence: 1.0 - 1.0 / group.objects as f64,
             by_stride: by_stride.map(|(bytes, _)| bytes),
             one_per_object: true,
+            is_open: false,
         });
     }
     // Without types, what starts where in a stack or in a mapping of unknown make has no meaning.
@@ -197,6 +204,7 @@ pub fn structure(group: &Group, streams: &[(&Stream, Motion, usize)]) -> Option<
         confidence,
         by_stride: Some(element_bytes),
         one_per_object: false,
+        is_open: false,
     })
 }
 

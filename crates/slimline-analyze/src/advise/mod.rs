@@ -89,7 +89,7 @@ pub fn advise(findings: &Findings, tables: &Tables, floors: &Floors) -> Vec<Advi
             subjects.push(single);
         }
     }
-    found.extend(walk::by_loop(against));
+    found.extend(walk::by_loop(against, findings, floors));
     subjects.retain(Subject::is_worth_it);
     subjects.sort_by(|a, b| b.group.share.value.total_cmp(&a.group.share.value));
     for subject in &subjects {
@@ -210,6 +210,9 @@ impl Subject<'_> {
         }
         if structure.element_bytes <= 8 {
             return Some(format!("Its elements are of {}: there is nothing to split.", bytes(structure.element_bytes)));
+        }
+        if structure.is_open {
+            return Some("It ends in an array of any length, which has to stay behind its other fields.".into());
         }
         if self.group.fields.len() < 2 {
             return Some("Its elements have a single field.".into());
@@ -491,7 +494,7 @@ impl Subject<'_> {
                 Some(member) => member.path,
                 None => shape.name.split('[').next().unwrap_or_default().to_owned(),
             };
-            if names.last() != Some(&name) {
+            if !names.contains(&name) {
                 names.push(name);
             }
         }

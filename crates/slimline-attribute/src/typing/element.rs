@@ -39,6 +39,9 @@ pub fn element(types: &[Type], declared: Option<Element>, votes: &[Vote], room: 
     }
     let agreeing: u64 = votes.iter().filter(|vote| agrees(types, declared, vote)).map(|vote| vote.weight).sum();
     let declared = Element { agreement: share(agreeing, total), ..declared };
+    if let Some(payload) = payload(types, declared, votes, room) {
+        return Some(payload);
+    }
     match voted {
         // A byte says nothing of what lies in an arena.
         _ if declared.bytes <= 1 && agreed.is_some_and(|agreed| agreed.bytes > 1) => agreed,
@@ -46,6 +49,30 @@ pub fn element(types: &[Type], declared: Option<Element>, votes: &[Vote], room: 
         Some(voted) if declared.agreement < MIN_AGREEMENT && voted.agreement > declared.agreement => Some(voted),
         _ => Some(declared),
     }
+}
+
+/// What lies behind a structure that is but the header of its object: most of the accesses are behind it, and none of them
+/// is known to be to another such structure. `None` where it is no header.
+fn payload(types: &[Type], header: Element, votes: &[Vote], room: u64) -> Option<Element> {
+    let header_end = header.start.saturating_add(header.bytes);
+    let type_ = &types[header.type_id.index()];
+    if type_.kind != TypeKind::Structure || type_.is_open() || room < header_end.saturating_add(header.bytes) {
+        return None;
+    }
+    let total: u64 = votes.iter().map(|vote| vote.weight).sum();
+    let (behind, before): (Vec<Vote>, Vec<Vote>) = votes.iter().partition(|vote| vote.offset >= header_end);
+    // An array of such structures may be accessed by pointers to its members: something must show that the first one is
+    // another thing than what follows.
+    let is_header = |vote: &Vote| holds(types, vote.accessed.type_id, header.type_id);
+    if !before.iter().any(is_header) || behind.iter().any(is_header) {
+        return None;
+    }
+    let found = best_voted(types, &behind, room)?;
+    let start = header_end + (found.start + found.bytes - header_end % found.bytes) % found.bytes;
+    let agreeing: u64 = behind.iter().filter(|vote| agrees(types, found, vote)).map(|vote| vote.weight).sum();
+    let agreement = share(agreeing, total);
+    let is_scalar = types[found.type_id.index()].kind != TypeKind::Structure;
+    (is_scalar && agreement >= MIN_AGREEMENT).then_some(Element { start, agreement, ..found })
 }
 
 /// How many other structures are accessed than this one: none of its parts.
@@ -177,6 +204,24 @@ mod tests {
         let found = element(&types(), None, &votes, u64::MAX).unwrap();
         assert_eq!((found.type_id, found.start), (TypeId(2), 8));
         assert!((found.agreement - 0.9).abs() < 1e-12);
+    }
+
+    #[test]
+    fn what_lies_behind_a_header_is_the_element() {
+        // A point, and doubles behind it.
+        let votes = [vote(1, 8, 8, 30), vote(0, 0, 16, 40), vote(0, 0, 800, 30)];
+        let found = element(&types(), declared(1, 16), &votes, 1000).unwrap();
+        assert_eq!((found.type_id, found.bytes, found.start), (TypeId(0), 8, 16));
+        // Where points are accessed behind the first one they are the elements; so they are where little else is.
+        let more = [votes[0], votes[1], vote(1, 0, 32, 1)];
+        assert_eq!(element(&types(), declared(1, 16), &more, 1000).unwrap().type_id, TypeId(1));
+        let few = [votes[0], vote(0, 0, 16, 10)];
+        assert_eq!(element(&types(), declared(1, 16), &few, 1000).unwrap().type_id, TypeId(1));
+        // Where nothing is known of the first one, they may be members of points.
+        let members = [vote(0, 0, 8, 30), votes[1], votes[2]];
+        assert_eq!(element(&types(), declared(1, 16), &members, 1000).unwrap().type_id, TypeId(1));
+        // There is no room for more than one, so it is no array.
+        assert_eq!(element(&types(), declared(1, 16), &votes, 24).unwrap().type_id, TypeId(1));
     }
 
     #[test]

@@ -58,7 +58,12 @@ pub(super) fn table(out: &mut impl Write, report: &Report, limits: Limits) -> fm
     Ok(())
 }
 
-/// How loops go over data of which one field is used, as arrays of numbers: it has no table of fields.
+/// Whether it has a table of fields: it is of structures, of which a field is used.
+fn has_fields(group: &Group) -> bool {
+    group.fields.len() > 1 && group.fields.iter().any(Field::is_used)
+}
+
+/// How loops go over arrays of numbers, which have no table of fields.
 fn strides_of_scalars(shown: &[Group]) -> Vec<String> {
     let stride = |group: &Group| {
         let mut used = group.fields.iter().filter(|field| field.is_used());
@@ -67,7 +72,7 @@ fn strides_of_scalars(shown: &[Group]) -> Vec<String> {
             _ => None,
         }
     };
-    let told = shown.iter().filter_map(|group| Some((group, stride(group)?)));
+    let told = shown.iter().filter(|group| !has_fields(group)).filter_map(|group| Some((group, stride(group)?)));
     told.map(|(group, stride)| format!("{} {stride} B", shorten(&plain(&group.name), 40))).collect()
 }
 
@@ -106,8 +111,7 @@ pub(super) fn callers(out: &mut impl Write, report: &Report, limits: Limits) -> 
 
 /// For each structure that matters: its element, fields, affinities and clusters.
 pub(super) fn details(out: &mut impl Write, report: &Report, limits: Limits) -> fmt::Result {
-    let structured =
-        shown(report, limits).iter().filter(|group| group.fields.iter().filter(|field| field.is_used()).count() > 1);
+    let structured = shown(report, limits).iter().filter(|group| has_fields(group));
     let (told, few): (Vec<&Group>, Vec<&Group>) = structured.partition(|group| group.samples >= limits.least_samples());
     for group in told {
         heading(out, title(group, limits))?;
