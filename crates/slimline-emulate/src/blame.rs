@@ -229,7 +229,8 @@ impl Plan {
             changed |= step.changed();
         }
         let from = Beginning { ip: way.ip, registers, changed: way.changed };
-        if !(way.is_only && self.is_whole) && !replay(emulator, memory, from, way.distance, state) {
+        let is_certain = way.is_only && self.is_whole;
+        if !is_certain && !replay(emulator, memory, from, way.distance, state) {
             return None;
         }
         if !way.blames {
