@@ -128,6 +128,8 @@ struct Way {
     changed: Changed,
     /// No other instruction can have led to one on it.
     is_only: bool,
+    /// It stands for several ways to one access.
+    is_several: bool,
     /// The loop around was just entered.
     enters: bool,
     /// Whether an access is blamed.
@@ -145,6 +147,7 @@ impl Way {
         test: FlagTest::ANY,
         changed: Changed::NOTHING,
         is_only: true,
+        is_several: false,
         enters: false,
         blames: false,
         kind: AccessKind::Load,
@@ -229,7 +232,8 @@ impl Plan {
             changed |= step.changed();
         }
         let from = Beginning { ip: way.ip, registers, changed: way.changed };
-        let is_certain = way.is_only && self.is_whole;
+        // Of several ways one may have been taken where another was not.
+        let is_certain = way.is_several || way.is_only && self.is_whole;
         if !is_certain && !replay(emulator, memory, from, way.distance, state) {
             return None;
         }
@@ -248,15 +252,9 @@ impl Plan {
     /// Keeps what one way comes to. None where its instructions can't be read again.
     fn add(&mut self, end: &End, code: &Code, sampled_ip: u64) -> Option<()> {
         let path = end.ips();
-        let first_step = self.ways().last().map_or(0, |last| last.first_step + last.distance);
-        let (first, distance) = (usize::from(first_step), path.len() as u8);
-        let steps = self.steps.get_mut(first..first + path.len());
-        let (Some(room), Some(steps)) = (self.ways.get_mut(usize::from(self.count)), steps) else {
-            self.is_cut |= !end.enters();
-            return Some(());
-        };
         let ip = path.last().copied().unwrap_or(sampled_ip);
-        let mut way = Way { test: end.test(), enters: end.enters(), ip, first_step, distance, ..Way::NONE };
+        let distance = path.len() as u8;
+        let mut way = Way { test: end.test(), enters: end.enters(), ip, distance, ..Way::NONE };
         match end.blames {
             Blames::Unknown => {
                 self.is_cut = true;
@@ -268,7 +266,7 @@ impl Plan {
                 (way.place, way.bytes, way.kind) = memory_operand(&code.at(ip)?.0)?;
             }
         }
-        let mut behind = sampled_ip;
+        let (mut steps, mut behind) = ([Inverse::NOTHING; MAX_BACK], sampled_ip);
         for (inverse, &ip) in steps.iter_mut().zip(path) {
             let (op, step) = code.at(ip)?;
             *inverse = Inverse::of(&op);
@@ -276,9 +274,39 @@ impl Plan {
             way.is_only &= code.has_one_before(behind);
             behind = ip;
         }
-        *room = way;
-        self.count += 1;
+        if way.blames && self.join(&way, &steps[..path.len()]) {
+            return Some(());
+        }
+        way.first_step = self.ways().last().map_or(0, |last| last.first_step + last.distance);
+        let first = usize::from(way.first_step);
+        match (self.ways.get_mut(usize::from(self.count)), self.steps.get_mut(first..first + path.len())) {
+            (Some(room), Some(places)) => {
+                places.copy_from_slice(&steps[..path.len()]);
+                *room = way;
+                self.count += 1;
+            }
+            // Where a loop was entered matters least.
+            _ => self.is_cut |= !way.enters,
+        }
         Some(())
+    }
+
+    /// Whether there is a way to the same access already, and its address is as it was on both, or can be told on none.
+    fn join(&mut self, way: &Way, steps: &[Inverse]) -> bool {
+        let touched = |steps: &[Inverse]| {
+            let (lost, changed) = steps.iter().fold((0, 0), |all, step| (all.0 | step.lost(), all.1 | step.changed()));
+            (u32::from(lost) & way.place.needs != 0, u32::from(changed) & way.place.needs != 0)
+        };
+        // What was changed and can be undone has to be undone on each.
+        let own = touched(steps);
+        let is_alike = |known: &Way| {
+            known.blames && (known.ip, known.enters) == (way.ip, way.enters) && touched(self.steps(known)) == own
+        };
+        let alike = (0..self.ways().len()).find(|&at| is_alike(&self.ways[at])).filter(|_| own != (false, true));
+        let Some(known) = alike.map(|at| &mut self.ways[at]) else { return false };
+        known.test = known.test.common(way.test);
+        known.is_several = true;
+        true
     }
 }
 
@@ -484,6 +512,18 @@ mod tests {
     }
 
     #[test]
+    fn a_chain_through_a_stack_slot_is_the_slot_s() {
+        // 0: (head) movsd xmm0, [rsp+8]; 6: mulsd xmm0, xmm1; a: movsd [rsp+8], xmm0; 10: dec rax; 13: jne 0; 15: ret
+        let code = [
+            0xf2, 0x0f, 0x10, 0x44, 0x24, 0x08, 0xf2, 0x0f, 0x59, 0xc1, 0xf2, 0x0f, 0x11, 0x44, 0x24, 0x08, 0x48, 0xff,
+            0xc8, 0x75, 0xeb, 0xc3,
+        ];
+        for sampled in [6, 0xa, 0x10] {
+            assert!(blamed_by(&code, sampled, 1).is_some(), "{sampled:#x}");
+        }
+    }
+
+    #[test]
     fn a_counter_is_not_what_a_loop_waits_for() {
         // 0: mov rcx, [rdi]; 3: (head) mov [rsi+rcx*8], rax; 7: inc rcx; a: cmp rcx, rdx; d: jne 3; f: ret
         let code = [0x48, 0x8b, 0x0f, 0x48, 0x89, 0x04, 0xce, 0x48, 0xff, 0xc1, 0x48, 0x39, 0xd1, 0x75, 0xf4, 0xc3];
@@ -512,6 +552,26 @@ mod tests {
         // With jb at 3 they told that it was not taken: 0: cmp; 3: jb 9; 5: add rbx, [rsi]; 8: nop; 9: nop
         let code = [0x48, 0x39, 0xca, 0x72, 0x04, 0x48, 0x03, 0x1e, 0x90, 0x90];
         check(&code, 9, 1, Some(5), &at, (Some(0x200), Quality::Exact));
+    }
+
+    /// More ways than a plan keeps, all of which waited for one of two loads.
+    #[test]
+    fn of_many_ways_to_the_same_access_none_is_told() {
+        // 0: (head) movapd xmm0, xmm3; 4: movsd xmm3, [rax+8]; 9: movapd xmm1, xmm2; d: movsd xmm2, [rax+16];
+        // 12: subsd xmm0, xmm3; 16: subsd xmm1, xmm2; 1a: comisd xmm5, xmm0; 1e: jbe 28; 20: xorpd xmm0, [rip+…];
+        // 28: comisd xmm5, xmm1; 2c: jbe 36; 2e: xorpd xmm1, [rip+…]; 36: addsd xmm0, xmm1; 3a: mov rax, [rax+40];
+        // 3e: addsd xmm4, xmm0; 42: test rax, rax; 45: jne 0; 47: ret
+        let code = [
+            0x66, 0x0f, 0x28, 0xc3, 0xf2, 0x0f, 0x10, 0x58, 0x08, 0x66, 0x0f, 0x28, 0xca, 0xf2, 0x0f, 0x10, 0x50, 0x10,
+            0xf2, 0x0f, 0x5c, 0xc3, 0xf2, 0x0f, 0x5c, 0xca, 0x66, 0x0f, 0x2f, 0xe8, 0x76, 0x08, 0x66, 0x0f, 0x57, 0x05,
+            0x80, 0x0e, 0x00, 0x00, 0x66, 0x0f, 0x2f, 0xe9, 0x76, 0x08, 0x66, 0x0f, 0x57, 0x0d, 0x72, 0x0e, 0x00, 0x00,
+            0xf2, 0x0f, 0x58, 0xc1, 0x48, 0x8b, 0x40, 0x28, 0xf2, 0x0f, 0x58, 0xe0, 0x48, 0x85, 0xc0, 0x75, 0xb9, 0xc3,
+        ];
+        let at = state(&[(RAX, 0x200)]);
+        check(&code, 0x28, 1, Some(4), &at, (Some(0x208), Quality::Exact));
+        check(&code, 0x36, 1, Some(0xd), &at, (Some(0x210), Quality::Exact));
+        // The pointer has gone on.
+        check(&code, 0x42, 1, Some(0xd), &at, (None, Quality::Lost));
     }
 
     #[test]

@@ -87,6 +87,11 @@ impl Step {
         self.barrier || self.writes & FLAGS != 0
     }
 
+    /// Whether it loads a stack slot.
+    pub(crate) fn loads_slot(&self) -> bool {
+        self.loads.is_some()
+    }
+
     /// A bit for each vector register.
     pub(crate) fn writes_vectors(&self) -> u32 {
         if self.barrier { u32::MAX } else { (self.writes >> VECTOR) as u32 }

@@ -63,6 +63,8 @@ pub(crate) struct Path {
     wanted: Wanted,
     /// Cycles of the register operations that it waits for.
     chain: u8,
+    /// What it waits for is loaded from a stack slot.
+    through_slot: bool,
     nearest: Option<Suspect>,
     /// Which loop the waiting instruction is in.
     within: Option<u8>,
@@ -79,6 +81,7 @@ impl Path {
         length: 0,
         wanted: Wanted::NOTHING,
         chain: 0,
+        through_slot: false,
         nearest: None,
         within: None,
         enters: false,
@@ -287,6 +290,7 @@ impl<'c> Search<'c> {
             }
             path.wanted = Wanted::before(step);
             path.chain = step.cycles;
+            path.through_slot = step.loads_slot();
             if step.is_source() {
                 self.end(path, step.slow);
                 return None;
@@ -297,7 +301,10 @@ impl<'c> Search<'c> {
                     self.end(path, step.slow);
                     return None;
                 }
-                Found::Link => path.chain = path.chain.saturating_add(step.cycles),
+                Found::Link => {
+                    path.chain = path.chain.saturating_add(step.cycles);
+                    path.through_slot |= step.loads_slot();
+                }
                 Found::Aside => {}
             }
         }
@@ -312,7 +319,8 @@ impl<'c> Search<'c> {
 
     /// A way that comes to no load that was waited for.
     fn finish(&mut self, mut path: Path) {
-        let computes = path.within.is_some() && !path.wanted.is_empty() && path.chain >= CHAIN_CYCLES;
+        let is_of_registers = !path.wanted.is_empty() && !path.through_slot;
+        let computes = path.within.is_some() && is_of_registers && path.chain >= CHAIN_CYCLES;
         match path.nearest.filter(|_| !computes) {
             Some(nearest) => {
                 path.length = nearest.length.into();

@@ -96,6 +96,11 @@ impl Inverse {
         }
     }
 
+    /// Registers whose value before can't be told.
+    pub(crate) fn lost(&self) -> u16 {
+        self.lost
+    }
+
     /// Registers whose value before differs from that after.
     pub(crate) fn changed(&self) -> u16 {
         self.recovered() | self.lost
