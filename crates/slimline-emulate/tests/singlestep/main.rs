@@ -371,7 +371,7 @@ fn step_all(bursts: usize) -> usize {
     }
     println!("{blamed} blamed, {phantoms} not executed");
     assert!(blamed * 2 >= steps, "of {steps} samples only {blamed} are blamed on an access");
-    // Of 10 runs the share was 0.6 to 1.2 %: first turns of short loops, and branches from elsewhere. Without a look at flags and
+    // In six runs the share was 0.6 to 1.2 %: first turns of short loops, and branches from elsewhere. Without a look at flags and
     // registers it was 4.
     assert!(phantoms * 40 <= blamed, "of {blamed} blamed accesses {phantoms} were not executed");
     assert!(mismatches.is_empty(), "{} of {steps} steps disagree, first: {}", mismatches.len(), mismatches[0]);
