@@ -15,8 +15,8 @@ use core::sync::atomic::Ordering::Relaxed;
 use slimline_emulate::Memory;
 
 use crate::confine::Busy;
+use crate::kernel;
 use crate::signals::faults::Loads;
-use crate::{confine, kernel};
 
 const PAGE_BYTES: u64 = 4096;
 
@@ -70,18 +70,6 @@ impl Target {
 
     fn copy_resident(self, address: u64, into: &mut [u8]) -> bool {
         kernel::copy_memory(self.thread, address, into) == into.len()
-    }
-
-    /// The same of the dynamic linker's own structures, which must be had at any price: where the kernel copies nothing, or
-    /// must not be asked, they are loaded, as the linker itself would.
-    pub(crate) fn read_any<T: Plain>(self, address: u64) -> Option<T> {
-        if confine::is_confined() || SERVES_FAULTS.load(Relaxed) || !can_copy() {
-            let place = core::ptr::with_exposed_provenance::<T>(address as usize);
-            // SAFETY: the caller follows the linker's list, whose members are there as long as nobody unloads them.
-            #[allow(unsafe_code)]
-            return (!place.is_null()).then(|| unsafe { place.read_unaligned() });
-        }
-        self.read(address)
     }
 
     /// Copies an integer or a structure of integers.

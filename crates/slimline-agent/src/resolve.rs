@@ -210,13 +210,11 @@ pub(crate) fn withhold<'n>(names: impl Iterator<Item = &'n CStr>) {
     let Ok(memory) = kernel::open(c"/proc/self/mem", libc::O_RDWR, 0) else { return };
     for number in names {
         let symbol = tables.symbols.wrapping_add(number as usize);
-        // Neither the section that defines it, nor its value. (A symbol that has no section is not defined.)
-        let section = symbol.addr() + core::mem::offset_of!(libc::Elf64_Sym, st_shndx);
+        // The section that defines it, and its value, which follows. (A symbol that has no section is not defined.)
+        const BEGIN: usize = core::mem::offset_of!(libc::Elf64_Sym, st_shndx);
+        const END: usize = core::mem::offset_of!(libc::Elf64_Sym, st_value) + size_of::<libc::Elf64_Addr>();
         // SAFETY: an entry of our own table. The linker sees a definition or none.
-        let _ = unsafe { kernel::write_at(memory, &[0; size_of::<libc::Elf64_Section>()], section as u64) };
-        let value = symbol.addr() + core::mem::offset_of!(libc::Elf64_Sym, st_value);
-        // SAFETY: as above.
-        let _ = unsafe { kernel::write_at(memory, &[0; size_of::<libc::Elf64_Addr>()], value as u64) };
+        let _ = unsafe { kernel::write_at(memory, &[0; END - BEGIN], (symbol.addr() + BEGIN) as u64) };
     }
     kernel::close(memory);
 }

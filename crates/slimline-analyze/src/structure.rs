@@ -155,8 +155,8 @@ struct Witness {
     evidence: f64,
 }
 
-/// The element of a group, from its streams with their motions and places; `None` where nothing tells of any. `is_open`: its
-/// declared type ends in an array of any length.
+/// The element of a group, derived from its streams, their motions and places; `None` if nothing indicates one. `is_open`:
+/// its declared type ends in a flexible array.
 pub fn structure(group: &Group, is_open: bool, streams: &[(&Stream, Motion, usize)]) -> Option<Structure> {
     let by_stride = by_stride(streams);
     let (steps, hops) =

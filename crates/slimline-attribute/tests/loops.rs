@@ -308,7 +308,7 @@ long remembers(const long *a, long n) { long sum = 0; for (long i = 0; i < n; i+
 int main(int c, char **v) { return (int)(long)v; }
 "#;
 
-/// (whether an address is chased, what is called, whether it may end early) of the loop in each function.
+/// For the loop in each function: whether it follows pointers, what it calls, whether it may end early.
 #[test]
 fn what_steps_of_loops_depend_on() {
     for flags in

@@ -11,7 +11,7 @@
 //!    cycle): the nearest load with a strong operand is blamed that its operands depend on, through
 //!    registers, flags and stack slots. After a mispredicted branch this is the load that it was decided by. Where a slow
 //!    instruction lies nearer on that way no access is blamed: its result came later than the load's.
-//! 3. If there is none in a loop, and what is waited for is made round the loop by register operations that take longer
+//! 3. If no load is found in a loop, and the operands form a loop-carried chain of register operations that takes longer
 //!    than a counter's, the loop computes: no access is blamed.
 //! 4. Else the nearest memory instruction is blamed, be it weak, unless a slow one lies nearer.
 //!
@@ -68,7 +68,7 @@ pub enum Quality {
     Lost,
     /// No memory instruction within reach, or what was waited for is one that takes long by itself.
     NoMemoryInstruction,
-    /// Several ways lead to the sampled instruction, with different answers, and nothing tells which was taken.
+    /// Several ways lead to the sampled instruction, with different answers, and nothing shows which was taken.
     Ambiguous,
 }
 
@@ -291,7 +291,8 @@ impl Plan {
         Some(())
     }
 
-    /// Whether there is a way to the same access already, and its address is as it was on both, or can be told on none.
+    /// Merges a way into one that blames the same access, if the address is unchanged on both or lost on both. False
+    /// without such a way.
     fn join(&mut self, way: &Way, steps: &[Inverse]) -> bool {
         let touched = |steps: &[Inverse]| {
             let (lost, changed) = steps.iter().fold((0, 0), |all, step| (all.0 | step.lost(), all.1 | step.changed()));

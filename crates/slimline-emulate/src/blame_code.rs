@@ -118,11 +118,10 @@ impl<'a> Code<'a> {
     /// The instruction that falls through to `ip`.
     pub(crate) fn before(&self, ip: u64) -> Option<Predecessor> {
         let offset = self.offset(ip)?;
-        let begins = |offset: &usize| self.begins[offset / 64] >> (offset % 64) & 1 != 0;
-        let begin = (offset.saturating_sub(MAX_INSTRUCTION_BYTES)..offset).rev().find(begins)?;
+        let begin = self.flow().fallen_from(offset)?;
         let at = self.start.wrapping_add(begin as u64);
         let (op, step) = self.at(at)?;
-        (begin + usize::from(op.length) == offset && falls_through(&op)).then_some(Predecessor {
+        (begin + usize::from(op.length) == offset).then_some(Predecessor {
             ip: at,
             step,
             condition: condition_of(&op).map(|number| (number, false)),

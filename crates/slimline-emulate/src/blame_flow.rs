@@ -126,9 +126,9 @@ pub(crate) struct Wanted {
 pub(crate) enum Found {
     /// The load, or the slow instruction, that was waited for.
     Source,
-    /// It made what was waited for, of what is waited for now.
+    /// It computed what was waited for; its own operands are waited for now.
     Link,
-    /// It has nothing to do with what is waited for.
+    /// It is unrelated to what is waited for.
     Aside,
 }
 

@@ -61,13 +61,13 @@ fn cycle(flow: &Flow<'_>, first: usize, last: usize) -> Bytes {
     }
     let mut body = [0; _];
     if get(&reached, last) {
-        go_back(flow, last, &mut body, |offset| if get(&reached, offset) { Way::On } else { Way::Closed });
+        go_back(flow, last, &mut body, |offset| if get(&reached, offset) { Follow::On } else { Follow::Closed });
     }
     body
 }
 
 /// What to do with an instruction on the way back.
-enum Way {
+enum Follow {
     On,
     /// It does not belong there.
     Closed,
@@ -76,7 +76,7 @@ enum Way {
 }
 
 /// Adds to `body` what leads to `from`. False where a way leads nowhere, or its beginning is not known.
-fn go_back(flow: &Flow<'_>, from: usize, body: &mut Bytes, way: impl Fn(usize) -> Way) -> bool {
+fn go_back(flow: &Flow<'_>, from: usize, body: &mut Bytes, follow: impl Fn(usize) -> Follow) -> bool {
     /// Branches whose sources are yet to be looked at; more are not followed.
     const MOST: usize = 64;
     let (mut open, mut count) = ([0_u16; MOST], 1);
@@ -89,11 +89,11 @@ fn go_back(flow: &Flow<'_>, from: usize, body: &mut Bytes, way: impl Fn(usize) -
         let mut has_source = false;
         for before in flow.fallen_from(offset).into_iter().chain(flow.branched_from(offset)) {
             has_source = true;
-            match way(before) {
-                Way::Closed => {}
-                Way::Nowhere => is_closed = false,
-                Way::On if !set(body, before) => {}
-                Way::On => match open.get_mut(count) {
+            match follow(before) {
+                Follow::Closed => {}
+                Follow::Nowhere => is_closed = false,
+                Follow::On if !set(body, before) => {}
+                Follow::On => match open.get_mut(count) {
                     Some(room) => {
                         *room = before as u16;
                         count += 1;
@@ -119,9 +119,9 @@ fn add_outlying(flow: &Flow<'_>, body: &mut Bytes) {
         // A block that is as long as that is no unlikely one.
         const FARTHEST: usize = 512;
         let is_closed = go_back(flow, from, &mut block, |offset| match () {
-            () if get(&core, offset) => Way::Closed,
-            () if offset + FARTHEST < from => Way::Nowhere,
-            () => Way::On,
+            () if get(&core, offset) => Follow::Closed,
+            () if offset + FARTHEST < from => Follow::Nowhere,
+            () => Follow::On,
         });
         if is_closed {
             body.iter_mut().zip(block).for_each(|(body, block)| *body |= block);

@@ -9,7 +9,7 @@ use crate::state::State;
 
 /// Ways of one length that are followed at once. With [`MAX_BACK`] it bounds the search.
 const MAX_PATHS: usize = 16;
-/// Ways with results of their own that are told apart.
+/// Ways with different answers that are kept apart.
 const MAX_ENDS: usize = 12;
 /// Loops that ways are kept within: a sampled instruction's, and those that it may have been come to from.
 const MAX_LOOPS: usize = 4;
@@ -103,7 +103,7 @@ impl Path {
         Some(self)
     }
 
-    /// What flags tell of how its last instruction was come to, as long as there is one way.
+    /// What the flags show about how its last instruction was reached, as long as there is one way.
     fn test_beyond(self, code: &Code) -> FlagTest {
         let mut farther = Path { length: 0, ..self };
         let mut ip = self.ips().last().copied();

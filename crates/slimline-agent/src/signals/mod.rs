@@ -13,8 +13,8 @@
 //! What this covers is what goes through the functions of the C library in [`interpose`]. Raw system calls are not
 //! seen: a target that installs a SIGTRAP handler by `syscall` ends the sampling, one that blocks SIGTRAP so delays it.
 //! And these differ from what they would be alone: a `signalfd` for ours reads the shadow's number; the shadow
-//! itself can't be blocked apart from ours, unless all other real-time signals are blocked with it; after exec, ours is not ignored or blocked when it was before (the shadow
-//! is, and an agent in the new program takes that up).
+//! itself can't be blocked apart from ours, unless all other real-time signals are blocked with it; after exec, ours
+//! is not ignored or blocked when it was before (the shadow is, and an agent in the new program takes that up).
 #![allow(unsafe_code)] // system calls, signal frames
 
 mod action;
@@ -130,8 +130,8 @@ fn is_free(signal: i32) -> bool {
     action::kernel_action(signal, None).is_ok_and(|action| action.handler == libc::SIG_DFL)
 }
 
-/// What the kernel shall call: our handler, with all signals blocked while it runs but the faults that come to us, and whether an interrupted system
-/// call is restarted as the target wants it for its own.
+/// What the kernel shall call: our handler, with all signals blocked while it runs but the faults that come to us,
+/// and whether an interrupted system call is restarted as the target wants it for its own.
 fn our_action(restart: bool) -> KernelAction {
     let restart = if restart { libc::SA_RESTART as u64 } else { 0 };
     KernelAction {

@@ -119,7 +119,7 @@ fn in_order(subject: &Subject<'_>, row: usize) -> Vec<String> {
     groups.map(|of| subject.tables.group(of.group).name.clone()).collect()
 }
 
-/// What is fetched as a whole, of which a walk against the layout uses a part.
+/// What a walk against the layout fetches as a whole but uses only in part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Unit {
     Line,
@@ -142,8 +142,8 @@ impl Unit {
         }
     }
 
-    /// Part of what is saved by it that is expected to become time saved. A page's translation is most often found in the
-    /// second-level TLB, and its lines have to come anyway.
+    /// Part of the saving that is expected to become time saved. The second-level TLB has most translations, and a page's
+    /// lines have to come anyway.
     fn reached(self) -> (f64, f64, f64) {
         match self {
             Unit::Line => REACHED,
@@ -175,9 +175,10 @@ fn against(walk: &Walk, object_bytes: u64) -> Option<Passing> {
     .then_some(Passing { unit, grain, stride })
 }
 
-/// Whether what begins again is none of the walks beside. Down the columns of an array it begins again beside where it began before, within the unit. At
-/// the same place it is repeated; where it goes on at the other end (`i * 97 % n`, or by an array of such indexes) it is the inner loop itself that
-/// comes to the neighbours. No loop around either is one to exchange it with.
+/// Whether the next walk does not run beside this one. Down the columns of an array, the next walk begins beside where
+/// this one began, within the unit. If it begins at the same place, it is a repetition. If it goes on at the other end
+/// (`i * 97 % n`, or an array of such indexes), the inner loop itself comes to the neighbours. In both cases there is no
+/// outer loop to exchange it with.
 fn is_no_column(walk: &Walk, object_bytes: u64, unit: Unit) -> bool {
     let (Some(stride), Some(back)) = (walk.motion.stride_bytes.filter(|stride| *stride != 0), walk.motion.back_bytes)
     else {

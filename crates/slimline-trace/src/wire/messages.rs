@@ -48,7 +48,8 @@ pub enum Quality {
     NoMemory = 4,
     /// The code around the sampled instruction could not be read or decoded.
     NoCode = 5,
-    /// Several ways lead to the sampled instruction, with different instructions to blame, and nothing tells which was taken.
+    /// Several ways lead to the sampled instruction, with different instructions to blame, and nothing shows which was
+    /// taken.
     Ambiguous = 6,
 }
 
