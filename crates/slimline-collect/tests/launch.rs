@@ -8,7 +8,9 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Output, Stdio};
+use std::time::{Duration, Instant};
 
+use rustix::process::{Pid, Signal, kill_process_group};
 use slimline_trace::session::{End, Session};
 
 /// The example `record_command`, which cargo builds beside this test.
@@ -251,6 +253,28 @@ fn stops_and_goes_on_with_the_target() {
     let (mut child, output) = scratch.start_ready("echo ready; sleep 0.2; echo done");
     signal("-TSTP", &format!("-{}", child.id()));
     signal("-CONT", &format!("-{}", child.id()));
+    assert_eq!(rest_of(output), "done\n");
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+}
+
+#[test]
+fn goes_on_however_soon_the_group_is_continued() {
+    let scratch = Scratch::new();
+    let (mut child, output) = scratch.start_ready("echo ready; sleep 2; echo done");
+    let group = Pid::from_child(&child);
+    for pause in (0..400).step_by(10).map(Duration::from_micros) {
+        kill_process_group(group, Signal::TSTP).unwrap();
+        std::thread::sleep(pause);
+        kill_process_group(group, Signal::CONT).unwrap();
+        // Where both stopped they go on within the time between two looks of the witness.
+        let is_stopped = || fs::read_to_string(format!("/proc/{}/stat", child.id())).unwrap().contains(") T ");
+        let begin = Instant::now();
+        std::thread::sleep(Duration::from_millis(10));
+        while is_stopped() {
+            assert!(begin.elapsed() < Duration::from_secs(20), "it stays stopped after a pause of {pause:?}");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
     assert_eq!(rest_of(output), "done\n");
     assert_eq!(child.wait().unwrap().code(), Some(0));
 }

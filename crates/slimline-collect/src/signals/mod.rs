@@ -119,8 +119,8 @@ impl HeldSignals {
         early.retain(|arrival| arrival.signal != libc::SIGCHLD);
         if let Some(witness) = self.witness.as_mut().filter(|_| !early.is_empty()) {
             let mut of_group = OfGroup::new(witness.ask());
-            for arrival in early {
-                of_group.take(arrival);
+            for (place, &arrival) in early.iter().enumerate() {
+                of_group.take(arrival, &early[place + 1..]);
                 forward(arrival, started.pid());
             }
             self.expected = (of_group.once, Instant::now());
@@ -169,8 +169,9 @@ impl HeldSignals {
             let of_witness = witness.pid().as_raw_pid();
             // A target that left the group, as `timeout` does, would not have left it alone: it would have led it.
             let is_in_group = getpgid(Some(target)).is_ok_and(|group| group == getpgrp());
-            for arrival in take(&mut self.arrived) {
-                let has_group_it = of_group.take(arrival) && is_in_group;
+            let arrived = take(&mut self.arrived);
+            for (place, &arrival) in arrived.iter().enumerate() {
+                let has_group_it = of_group.take(arrival, &arrived[place + 1..]) && is_in_group;
                 if !has_group_it && arrival.sender != of_witness {
                     forward(arrival, target);
                 }
@@ -227,16 +228,31 @@ impl OfGroup {
         Self { once, seen: SignalSet::from_signals([]) }
     }
 
-    /// Whether the group got this one. Of those without a queue that pend the kernel keeps the first alone, which may have
-    /// another sender in another process.
-    fn take(&mut self, arrival: Arrival) -> bool {
+    /// Whether the group got this one, which came before `later`. Of those without a queue that pend the kernel keeps the first
+    /// alone, which may have another sender in another process.
+    fn take(&mut self, arrival: Arrival, later: &[Arrival]) -> bool {
         let has_queue = arrival.signal >= libc::SIGRTMIN();
         let is_it = |other: &Arrival| other.signal == arrival.signal && (!has_queue || *other == arrival);
         let found = self.once.iter().position(is_it).map(|place| self.once.swap_remove(place));
         if found.is_some() && !has_queue {
             self.seen.insert(arrival.signal);
         }
-        found.is_some() || self.seen.contains(arrival.signal)
+        found.is_some() || self.seen.contains(arrival.signal) || self.may_have_been_discarded(arrival.signal, later)
+    }
+
+    /// `SIGCONT` discards signals that would stop a process and that pend, and they discard it. In the witness they pend until
+    /// it is asked. So one that the group got is missing there if the other kind followed.
+    fn may_have_been_discarded(&self, signal: i32, later: &[Arrival]) -> bool {
+        let is_left = |other| self.once.iter().any(|arrival| arrival.signal == other);
+        match signal {
+            // Two threads may write both in either order. In doubt the target runs on: nobody might continue it.
+            libc::SIGTSTP => is_left(libc::SIGCONT) || self.seen.contains(libc::SIGCONT),
+            libc::SIGCONT => {
+                let stops_again = later.iter().any(|arrival| arrival.signal == libc::SIGTSTP);
+                is_left(libc::SIGTSTP) || stops_again && self.seen.contains(libc::SIGTSTP)
+            }
+            _ => false,
+        }
     }
 }
 
@@ -395,11 +411,35 @@ mod tests {
         let once = vec![arrival(plain, 7), arrival(queued, 7), arrival(queued, 7)];
         let mut of_group = OfGroup::new(once);
         // Of another sender, and twice: the witness got both as one.
-        assert!(of_group.take(arrival(plain, 8)) && of_group.take(arrival(plain, 7)));
-        assert!(!of_group.take(arrival(libc::SIGUSR2, 7)) && !of_group.take(arrival(queued, 8)));
-        assert!(of_group.take(arrival(queued, 7)) && of_group.take(arrival(queued, 7)));
-        assert!(!of_group.take(arrival(queued, 7)), "a third one was sent to us alone");
+        let mut take = |signal, sender| of_group.take(arrival(signal, sender), &[]);
+        assert!(take(plain, 8) && take(plain, 7));
+        assert!(!take(libc::SIGUSR2, 7) && !take(queued, 8));
+        assert!(take(queued, 7) && take(queued, 7));
+        assert!(!take(queued, 7), "a third one was sent to us alone");
         assert_eq!(of_group.once, []);
+    }
+
+    #[test]
+    fn what_a_later_signal_discarded_in_the_witness_was_the_groups() {
+        let arrival = |signal| Arrival { signal, code: libc::SI_USER, sender: 7, value: 0 };
+        let of_group = |witnessed: &[i32], arrived: &[i32]| -> Vec<bool> {
+            let mut of_group = OfGroup::new(witnessed.iter().copied().map(arrival).collect());
+            let arrived: Vec<Arrival> = arrived.iter().copied().map(arrival).collect();
+            arrived.iter().enumerate().map(|(place, &one)| of_group.take(one, &arrived[place + 1..])).collect()
+        };
+        let (stop, go_on) = (libc::SIGTSTP, libc::SIGCONT);
+        assert_eq!(of_group(&[go_on], &[stop, go_on]), [true, true]);
+        assert_eq!(of_group(&[stop], &[go_on, stop]), [true, true]);
+        assert_eq!(of_group(&[stop], &[stop, go_on, stop]), [true; 3]);
+        assert_eq!(
+            of_group(&[libc::SIGTTIN], &[go_on]),
+            [false],
+            "what stopped the group would be gone by the group's SIGCONT"
+        );
+        assert_eq!(of_group(&[go_on], &[stop]), [true], "the witness got SIGCONT before us");
+        assert_eq!(of_group(&[stop], &[stop, go_on]), [true, false], "SIGCONT was sent to us alone");
+        assert_eq!(of_group(&[go_on], &[go_on, stop]), [true, true], "two threads wrote them in this order");
+        assert_eq!(of_group(&[], &[stop, go_on]), [false, false]);
     }
 
     #[test]

@@ -1,11 +1,11 @@
 //! A process that does nothing but get the signals that are sent to slimline's process group.
 
-use std::io::{self, Read, Write};
+use std::io::{self, ErrorKind, Read, Write};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::net::UnixStream;
 use std::ptr::with_exposed_provenance_mut;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, WaitOptions, kill_process, waitid, waitpid};
 
@@ -19,7 +19,7 @@ const NAME: &[u8] = b"signal-witness\0";
 /// Longer than it takes to answer on any machine that works.
 const LONGEST: Duration = Duration::from_secs(2);
 /// How often it looks whether a stopped process goes on.
-const LOOK_EVERY_MS: i32 = 20;
+const LOOK_EVERY: Duration = Duration::from_millis(20);
 /// Bytes of a request: the path of a process's `stat`, which ends with a zero; empty for a question.
 const REQUEST_BYTES: usize = 32;
 
@@ -33,7 +33,7 @@ pub(super) struct Witness {
 impl Witness {
     pub(super) fn start() -> io::Result<Self> {
         let (channel, of_witness) = UnixStream::pair()?;
-        channel.set_read_timeout(Some(LONGEST))?;
+        channel.set_read_timeout(Some(LOOK_EVERY))?;
         let arguments = own_arguments();
         // So that it is never there with a signal unblocked.
         let before = SignalSet::all().block()?;
@@ -76,20 +76,38 @@ impl Witness {
     }
 
     fn answer(&mut self) -> io::Result<Vec<Arrival>> {
-        // It may have been stopped with the group. Else SIGCONT would take back a SIGTSTP that pends.
-        if proc_stat::is_stopped(self.pid.as_raw_pid().cast_unsigned()) {
-            kill_process(self.pid, Signal::CONT)?;
-        }
+        self.continue_if_stopped()?;
         self.channel.write_all(&[0; REQUEST_BYTES])?;
         let own = std::process::id().cast_signed();
         let mut arrived = Vec::new();
         loop {
-            let mut bytes = [0; ARRIVAL_BYTES];
-            self.channel.read_exact(&mut bytes)?;
-            match Arrival::from_bytes(bytes) {
+            match Arrival::from_bytes(self.next_bytes()?) {
                 Arrival::MARK => return Ok(arrived),
                 arrival if arrival.sender == own => {}
                 arrival => arrived.push(arrival),
+            }
+        }
+    }
+
+    /// It may have been stopped with the group. Else SIGCONT would take back a SIGTSTP that pends.
+    fn continue_if_stopped(&self) -> io::Result<()> {
+        if proc_stat::is_stopped(self.pid.as_raw_pid().cast_unsigned()) {
+            kill_process(self.pid, Signal::CONT)?;
+        }
+        Ok(())
+    }
+
+    /// Its next message. A signal may stop it only now.
+    fn next_bytes(&mut self) -> io::Result<[u8; ARRIVAL_BYTES]> {
+        let asked = Instant::now();
+        loop {
+            // Each was sent at once, so none comes in part.
+            let mut bytes = [0; ARRIVAL_BYTES];
+            match self.channel.read_exact(&mut bytes) {
+                Err(error) if error.kind() == ErrorKind::WouldBlock && asked.elapsed() < LONGEST => {
+                    self.continue_if_stopped()?;
+                }
+                read => return read.map(|()| bytes),
             }
         }
     }
@@ -146,7 +164,7 @@ unsafe fn serve(channel: RawFd, of_parent: RawFd, arguments: Option<(usize, usiz
         let parent = libc::getppid();
         while let Some(request) = next_request(channel) {
             if request[0] != 0 {
-                while !is_asked_within(channel, LOOK_EVERY_MS) {
+                while !is_asked_within(channel, LOOK_EVERY.as_millis() as i32) {
                     if !is_stopped(&request) {
                         // Again and again: it may be about to stop.
                         libc::kill(parent, libc::SIGCONT);
