@@ -25,7 +25,8 @@
 //!   the loop many times. See the module `blame_loop`.
 //! - A way was not taken if the flags of the sample are not those that its conditional jumps found, or if running it again
 //!   comes to other registers (`blame_replay`). Only if that holds for all ways within the loop it was just entered. Where
-//!   ways remain that blame something else, none is blamed ([`Quality::Ambiguous`]).
+//!   ways remain that blame different accesses, none is blamed ([`Quality::Ambiguous`]). Of two instructions that access
+//!   the same bytes the nearer one is.
 //! - A repeated string instruction at the sampled address itself is blamed whatever the skid: an
 //!   interrupt in its middle leaves the pointer on it. Its address is then that of the next element.
 //! - A call in between ends the walk: what the callee did last is not known.
@@ -96,8 +97,12 @@ impl Blamed {
 
     /// Of two ways, either of which may have been taken.
     fn or(self, other: Blamed) -> Blamed {
+        let access = |of: Blamed| of.address.map(|address| (address, of.bytes, of.kind));
         if (self.ip, self.address) == (other.ip, other.address) {
             self
+        } else if access(self).is_some() && access(self) == access(other) {
+            // Compilers copy the tail of a loop into its branches.
+            if other.distance < self.distance { other } else { self }
         } else if self.ip == other.ip {
             Blamed { address: None, quality: Quality::Lost, ..self }
         } else {
@@ -553,6 +558,17 @@ mod tests {
         // With jb at 3 they told that it was not taken: 0: cmp; 3: jb 9; 5: add rbx, [rsi]; 8: nop; 9: nop
         let code = [0x48, 0x39, 0xca, 0x72, 0x04, 0x48, 0x03, 0x1e, 0x90, 0x90];
         check(&code, 9, 1, Some(5), &at, (Some(0x200), Quality::Exact));
+    }
+
+    #[test]
+    fn two_instructions_that_access_the_same_bytes_agree() {
+        // 0: cmp rdx, rcx; 3: jb b; 5: mov rax, [rdi]; 8: jmp e; a: ret; b: cmp [rdi], rbx; e: nop
+        let mut code = TWO_WAYS;
+        code[0xb..0xe].copy_from_slice(&[0x48, 0x39, 0x1f]);
+        check(&code, 0xe, 1, Some(0xb), &state(&[(RDI, 0x100)]), (Some(0x100), Quality::Exact));
+        // Not if one of them stores: 48 89 1f: mov [rdi], rbx.
+        code[0xc] = 0x89;
+        check(&code, 0xe, 1, None, &state(&[(RDI, 0x100)]), (None, Quality::Ambiguous));
     }
 
     /// More ways than a plan keeps, all of which waited for one of two loads.
