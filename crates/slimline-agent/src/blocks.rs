@@ -69,6 +69,8 @@ pub(crate) struct Block {
     pub(crate) bytes: u32,
     /// Allocation call path; 0 unknown.
     pub(crate) stack: u32,
+    /// One block in 2^this was followed when it came to be.
+    pub(crate) follow_shift: u32,
 }
 
 #[repr(C)]
@@ -369,7 +371,7 @@ impl BlockIndex {
     /// Enters a new block in the common case: false, and nothing done, where [`Self::insert`] is needed.
     #[inline(always)]
     #[must_use]
-    pub(crate) fn insert_within_page(&self, base: u64, bytes: u64, stack: u32) -> bool {
+    pub(crate) fn insert_within_page(&self, base: u64, bytes: u64, stack: u32, follow_shift: u32) -> bool {
         let in_granule = base & (GRANULE_BYTES - 1);
         if (base & ((1 << PAGE_BITS) - 1)) + bytes > 1 << PAGE_BITS || in_granule & 7 != 0 {
             return false;
@@ -388,18 +390,18 @@ impl BlockIndex {
         } else {
             bytes as u32
         };
-        self.enter(leaf, base, Cell::start(base, size_code, stack));
+        self.enter(leaf, base, Cell::start(base, size_code, stack, follow_shift));
         true
     }
 
     /// Enters a new block. Returns how many blocks are missing from the index by that: 1 if it could not be entered or
     /// if it drove out another that begins in the same granule, else 0.
     #[must_use]
-    pub(crate) fn insert(&self, base: u64, bytes: u64, stack: u32) -> u64 {
-        self.try_insert(base, bytes, stack).unwrap_or(1)
+    pub(crate) fn insert(&self, base: u64, bytes: u64, stack: u32, follow_shift: u32) -> u64 {
+        self.try_insert(base, bytes, stack, follow_shift).unwrap_or(1)
     }
 
-    fn try_insert(&self, base: u64, bytes: u64, stack: u32) -> Option<u64> {
+    fn try_insert(&self, base: u64, bytes: u64, stack: u32, follow_shift: u32) -> Option<u64> {
         let leaf = self.ready(base).filter(|_| base.is_multiple_of(8))?;
         let size_code = if bytes >= LARGE_BLOCK_BYTES {
             LARGE
@@ -416,17 +418,18 @@ impl BlockIndex {
             bytes as u32
         };
         let old = Cell(leaf.cell(base).load(Relaxed));
-        self.enter(leaf, base, Cell::start(base, size_code, stack));
+        self.enter(leaf, base, Cell::start(base, size_code, stack, follow_shift));
         Some(u64::from(old.is_live() && !old.begins(base)))
     }
 
-    /// Notes that the block at `base`, which nobody else knows yet, was counted for 2^`shift` blocks; false where it is not
-    /// here.
+    /// Notes that the block at `base`, which nobody else knows yet, is counted: for how many blocks, as a power of two. None
+    /// where it is not here.
     #[must_use]
-    pub(crate) fn note_counted(&self, base: u64, shift: u32) -> bool {
-        let Some((place, start)) = self.start(base) else { return false };
-        place.store(start.counted(shift).0, Release);
-        true
+    pub(crate) fn note_counted(&self, base: u64) -> Option<u32> {
+        let (place, start) = self.start(base)?;
+        let counted = start.counted();
+        place.store(counted.0, Release);
+        Removed(counted).stands_for()
     }
 
     /// Size of the block at `base` that is about to leave, or has just left and was not freed yet.
@@ -522,8 +525,21 @@ impl BlockIndex {
         self.holding(first + index as u64, address)
     }
 
+    /// The live blocks that begin in the same 64 KiB as `address`, large ones excepted: those behind it first. Async-signal-safe.
+    pub(crate) fn starts_near(&self, address: u64) -> impl Iterator<Item = Block> {
+        const COUNT: u64 = 1 << (CHUNK_BITS - GRANULE_BITS);
+        let first = address >> CHUNK_BITS << (CHUNK_BITS - GRANULE_BITS);
+        let within = (address >> GRANULE_BITS) % COUNT;
+        let count = if self.leaf(address).is_some() { COUNT } else { 0 };
+        (0..count).filter_map(move |step| self.beginning_in(first + (within + step) % COUNT))
+    }
+
     /// The block that begins in `granule`, if it holds `address`.
     fn holding(&self, granule: u64, address: u64) -> Option<Block> {
+        self.beginning_in(granule).filter(|block| address.wrapping_sub(block.base) < u64::from(block.bytes))
+    }
+
+    fn beginning_in(&self, granule: u64) -> Option<Block> {
         let at = granule << GRANULE_BITS;
         let place = self.cell(at)?;
         let start = Cell(place.load(Acquire));
@@ -540,7 +556,7 @@ impl BlockIndex {
             start.size_code()
         };
         let base = at + start.offset();
-        (address.wrapping_sub(base) < u64::from(bytes)).then_some(Block { base, bytes, stack: start.stack() })
+        Some(Block { base, bytes, stack: start.stack(), follow_shift: start.follow_shift() })
     }
 }
 
@@ -588,7 +604,7 @@ mod tests {
         let index = owned.index();
         // One that begins before it and reaches in, two inside on two pages, one behind; and a region without blocks.
         for (base, bytes) in [(0x0ff0, 0x20), (0x1010, 8), (0x3ff8, 0x100), (0x5000, 16)] {
-            assert_eq!(index.insert(HEAP + base, bytes, 1), 0);
+            assert_eq!(index.insert(HEAP + base, bytes, 1, 0), 0);
         }
         index.clear(HEAP + 0x1008, 0x3ff8);
         let found =
@@ -599,14 +615,14 @@ mod tests {
     }
 
     fn block(base: u64, bytes: u32, stack: u32) -> Option<Block> {
-        Some(Block { base, bytes, stack })
+        Some(Block { base, bytes, stack, follow_shift: 0 })
     }
 
     #[test]
     fn finds_every_byte_of_a_small_block_and_none_beside_it() {
         let owned = Owned::new();
         let index = owned.index();
-        assert_eq!(index.insert(HEAP + 0x40, 24, 7), 0);
+        assert_eq!(index.insert(HEAP + 0x40, 24, 7, 0), 0);
         for address in HEAP..HEAP + 0x100 {
             let expected = (HEAP + 0x40..HEAP + 0x58).contains(&address).then_some(block(HEAP + 0x40, 24, 7).unwrap());
             assert_eq!(index.find(address), expected, "{address:#x}");
@@ -617,11 +633,25 @@ mod tests {
     }
 
     #[test]
+    fn blocks_near_an_address_are_those_of_its_chunk() {
+        let owned = Owned::new();
+        let index = owned.index();
+        let chunk = HEAP >> CHUNK_BITS << CHUNK_BITS;
+        let end = chunk + (1 << CHUNK_BITS);
+        for base in [chunk - 16, chunk, chunk + 0x1238, end - 16, end] {
+            assert_eq!(index.insert(base, 16, 1, 0), 0);
+        }
+        let near: Vec<u64> = index.starts_near(chunk + 0x777).map(|block| block.base).collect();
+        assert_eq!(near, [chunk + 0x1238, end - 16, chunk]);
+        assert_eq!(index.starts_near(chunk + (1 << BRANCH_BITS)).count(), 0);
+    }
+
+    #[test]
     fn looks_in_vain_are_spared_once_no_block_begins_near() {
         let owned = Owned::new();
         let index = owned.index();
         let (old, late, elsewhere) = (HEAP + 0x100, HEAP + 0x140, HEAP + 0x180);
-        assert_eq!(index.insert(old, 48, 7), 0);
+        assert_eq!(index.insert(old, 48, 7, 0), 0);
         assert!(index.may_hold_start(late) && !index.may_hold_start(elsewhere));
         let alike = (1..=2).map(|times| late + times * ((ENTERED as u64) << PAGE_BITS));
         assert!(alike.clone().all(|base| index.may_hold_start(base)), "what shares the flag");
@@ -634,10 +664,10 @@ mod tests {
         assert!(index.remove(old).is_some() && index.may_hold_start(old));
         index.sweep(late);
         assert!(!index.may_hold_start(old) && !index.may_hold_start(late));
-        assert!(index.insert_within_page(late, 48, 8) && index.may_hold_start(old));
+        assert!(index.insert_within_page(late, 48, 8, 0) && index.may_hold_start(old));
         assert!(index.remove(late).is_some());
         for base in alike.clone() {
-            assert_eq!(index.insert(base, 48, 9), 0);
+            assert_eq!(index.insert(base, 48, 9, 0), 0);
             index.sweep(late);
             assert!(index.may_hold_start(late), "one lives that shares the flag");
             assert!(index.remove(base).is_some());
@@ -654,7 +684,7 @@ mod tests {
         index.allow_sweeps();
         for region in 0..ALIKE as u64 {
             let base = HEAP + region * ((ENTERED as u64) << PAGE_BITS);
-            assert_eq!(index.insert(base, 16, 1), 0);
+            assert_eq!(index.insert(base, 16, 1, 0), 0);
             assert!(index.remove(base).is_some());
             index.sweep(HEAP);
             assert_eq!(index.may_hold_start(HEAP), region + 1 == ALIKE as u64, "{region}");
@@ -698,7 +728,7 @@ mod tests {
                 }
             });
             let mut bases = (0..300_000).map(|time| HEAP + time % 8 * 16);
-            let lost = bases.find(|&base| !index.insert_within_page(base, 8, 1) || index.remove(base).is_none());
+            let lost = bases.find(|&base| !index.insert_within_page(base, 8, 1, 0) || index.remove(base).is_none());
             done.store(true, Relaxed);
             lost
         });
@@ -711,7 +741,7 @@ mod tests {
         let index = owned.index();
         let region = (HEAP >> REGION_BITS << REGION_BITS) + (1 << REGION_BITS);
         let (base, bytes) = (region - 5000, LARGE_BLOCK_BYTES as u32 - 1);
-        assert_eq!(index.insert(base, u64::from(bytes), MAX_STACK), 0);
+        assert_eq!(index.insert(base, u64::from(bytes), MAX_STACK, 0), 0);
         for address in [base, base + 903, base + 904, region, region + 4096, base + u64::from(bytes) - 1] {
             assert_eq!(index.find(address), block(base, bytes, MAX_STACK), "{address:#x}");
         }
@@ -719,7 +749,7 @@ mod tests {
         assert_eq!(index.find(base + u64::from(bytes)), None);
         // A shorter one at the same place: old spans lead to it and must not be believed.
         index.remove(base);
-        assert_eq!(index.insert(base, 4500, 1), 0);
+        assert_eq!(index.insert(base, 4500, 1, 0), 0);
         assert_eq!(index.find(region - 4096), block(base, 4500, 1));
         assert_eq!(index.find(region), None);
     }
@@ -727,7 +757,7 @@ mod tests {
     #[test]
     fn marks_large_blocks_without_finding_them() {
         let owned = Owned::new();
-        assert_eq!(owned.index().insert(HEAP, 3 << 30, 5), 0);
+        assert_eq!(owned.index().insert(HEAP, 3 << 30, 5, 0), 0);
         assert_eq!(owned.index().find(HEAP + 8), None);
         assert!(owned.index().remove(HEAP).unwrap().is_large());
     }
@@ -736,8 +766,8 @@ mod tests {
     fn later_of_two_blocks_in_a_granule_stays_and_the_loss_is_told() {
         let owned = Owned::new();
         let index = owned.index();
-        assert_eq!(index.insert(HEAP, 8, 1), 0);
-        assert_eq!(index.insert(HEAP + 8, 8, 2), 1);
+        assert_eq!(index.insert(HEAP, 8, 1, 0), 0);
+        assert_eq!(index.insert(HEAP + 8, 8, 2, 0), 1);
         assert_eq!(index.find(HEAP + 3), None);
         assert_eq!(index.find(HEAP + 9), block(HEAP + 8, 8, 2));
         assert!(index.remove(HEAP).is_none(), "the other one's entry");
@@ -747,20 +777,20 @@ mod tests {
     #[test]
     fn an_address_outside_user_space_is_refused() {
         let owned = Owned::new();
-        assert_eq!(owned.index().insert(1 << 47, 8, 1), 1);
+        assert_eq!(owned.index().insert(1 << 47, 8, 1, 0), 1);
         assert_eq!(owned.index().find(u64::MAX), None);
         assert!(owned.index().remove(1 << 63).is_none());
-        assert_eq!(owned.index().insert(HEAP + 4, 8, 1), 1, "not aligned");
+        assert_eq!(owned.index().insert(HEAP + 4, 8, 1, 0), 1, "not aligned");
     }
 
     #[test]
     fn a_moved_block_is_found_until_its_place_is_given_away() {
         let owned = Owned::new();
         let index = owned.index();
-        assert_eq!(index.insert(HEAP, 100, 1), 0);
+        assert_eq!(index.insert(HEAP, 100, 1, 0), 0);
         let moving = index.begin_move(HEAP).unwrap();
         assert_eq!(index.find(HEAP + 99), block(HEAP, 100, 1), "while it is copied");
-        assert_eq!(index.insert(HEAP, 100, 1), 0, "another thread's, equal in all");
+        assert_eq!(index.insert(HEAP, 100, 1, 0), 0, "another thread's, equal in all");
         index.end_move(HEAP, moving);
         assert_eq!(index.find(HEAP), block(HEAP, 100, 1));
         let moving = index.begin_move(HEAP).unwrap();
@@ -828,8 +858,8 @@ mod tests {
                 let stack = number as u32 + 1;
                 match step {
                     Step::Allocate { at, bytes } if twin.has_room(at, bytes) => {
-                        if !index.insert_within_page(at, bytes, stack) {
-                            prop_assert_eq!(index.insert(at, bytes, stack), 0);
+                        if !index.insert_within_page(at, bytes, stack, 0) {
+                            prop_assert_eq!(index.insert(at, bytes, stack, 0), 0);
                         }
                         twin.0.insert(at, (bytes, stack));
                     }
@@ -841,7 +871,7 @@ mod tests {
                     Step::Reallocate { which, at, bytes } => if let Some(base) = twin.nth(which) {
                         let moving = index.begin_move(base).unwrap();
                         if twin.has_room(at, bytes) {
-                            prop_assert_eq!(index.insert(at, bytes, stack), 0);
+                            prop_assert_eq!(index.insert(at, bytes, stack, 0), 0);
                             index.end_move(base, moving);
                             twin.0.remove(&base);
                             twin.0.insert(at, (bytes, stack));
@@ -881,7 +911,7 @@ mod tests {
                         } else {
                             // The stack says the size, so that a reader can tell a torn cell.
                             let bytes = 1 + (random >> 20) as u32 % (SLOT as u32 - 16);
-                            assert_eq!(index.insert(base(slot), u64::from(bytes), bytes + 1), 0);
+                            assert_eq!(index.insert(base(slot), u64::from(bytes), bytes + 1, 0), 0);
                             *live = Some((bytes, bytes + 1));
                         }
                     }

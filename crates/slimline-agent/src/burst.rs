@@ -11,6 +11,7 @@ use slimline_trace::wire::{
 
 use crate::blame::Plans;
 use crate::blocks::{self, BLOCKS, Block, INNER};
+use crate::boundary_tags;
 use crate::memory::{Copies, Soon};
 use crate::recorder::bytes_of;
 use crate::signals::faults::Loads;
@@ -25,6 +26,13 @@ const DECODED: usize = 2048;
 
 /// Without a burst, the instructions that are looked at for the next instance of a blamed one whose address is lost.
 const NEXT_INSTANCE_WITHIN: u32 = 64;
+
+/// Followed blocks of a sample whose boundary tags are looked at.
+const COMPARED: usize = 4;
+/// So many blocks of a sample are looked for at most, …
+const MOST_SOUGHT: u32 = 32;
+/// … and so many of them in vain: these cost most.
+const MOST_IN_VAIN: u32 = 8;
 
 /// What a thread's samples may cost in advance.
 const ADVANCE_NS: i64 = 400_000;
@@ -85,7 +93,7 @@ impl Seen {
     /// Row of the heap block that holds `address`, or [`NO_BLOCK`].
     #[inline]
     fn block(&mut self, address: u64) -> u16 {
-        let holds = |block: &BlockRecord| address.wrapping_sub(block.base) < u64::from(block.bytes);
+        let holds = |block: &BlockRecord| address.wrapping_sub(block.base) < u64::from(block.bytes());
         let known = &self.blocks[..self.block_count];
         // There may be a block in that block.
         if !blocks::has_inner() && known.get(self.last_block).is_some_and(holds) {
@@ -130,6 +138,79 @@ impl Seen {
         self.accesses[self.access_count] = AccessRecord::new(access.ip, access.address, access.bytes, kind, block);
         self.access_count += 1;
     }
+
+    /// Gives blocks that were passed over rows of their own, as far as the allocator's tags tell their bounds and there is
+    /// room. `of_blamed` is the row of the block that holds the blamed address; returns its row from now on.
+    fn bound_passed_over(&mut self, memory: &mut impl emulate::Memory, of_blamed: u16, blamed_address: u64) -> u16 {
+        let blocks = &self.blocks[..self.block_count];
+        let unbounded = blocks.iter().position(|block| *block == BlockRecord::NOT_FOLLOWED);
+        let Some(unbounded) = unbounded.map(|row| row as u16) else { return of_blamed };
+        let most_bytes = follow::followed_bytes();
+        if boundary_tags::are_unclear() {
+            let accesses = &self.accesses[..self.access_count];
+            let first = accesses.iter().find(|access| access.block() == unbounded);
+            let address = first.map_or(blamed_address, |access| access.address());
+            let small = BLOCKS.starts_near(address).filter(|block| u64::from(block.bytes) < most_bytes);
+            small.take(COMPARED).for_each(|block| boundary_tags::compare(memory, block.base, block.bytes.into()));
+        }
+        // Blocks that an allocator of the program's own made are none of the C library's.
+        let is_outer = |block: &&BlockRecord| BLOCKS.find(block.base).is_some_and(|outer| outer.base == block.base);
+        let small = blocks.iter().filter(|block| block.is_followed() && u64::from(block.bytes()) < most_bytes);
+        small
+            .filter(is_outer)
+            .take(COMPARED)
+            .for_each(|block| boundary_tags::compare(memory, block.base, block.bytes().into()));
+        if !boundary_tags::are_kept() {
+            return of_blamed;
+        }
+        let (mut sought, mut in_vain, mut latest_in_vain) = (0, 0, None);
+        let mut row_of = |seen: &mut Self, row: u16, address: u64| {
+            let word = address / 8;
+            if row != unbounded || latest_in_vain == Some(word) {
+                return row;
+            }
+            if let Some(known) = seen.known_passed_over(address) {
+                return known;
+            }
+            if sought == MOST_SOUGHT || in_vain == MOST_IN_VAIN {
+                return row;
+            }
+            sought += 1;
+            let found = seen.passed_over(memory, address, most_bytes);
+            if found.is_none() {
+                (in_vain, latest_in_vain) = (in_vain + 1, Some(word));
+            }
+            found.unwrap_or(row)
+        };
+        let of_blamed = row_of(self, of_blamed, blamed_address);
+        for index in 0..self.access_count {
+            let access = self.accesses[index];
+            let row = row_of(self, access.block(), access.address());
+            self.accesses[index] = access.with_block(row);
+        }
+        of_blamed
+    }
+
+    /// Row of the block that was passed over and holds `address`, if it has one.
+    fn known_passed_over(&self, address: u64) -> Option<u16> {
+        let holds =
+            |block: &BlockRecord| !block.is_followed() && address.wrapping_sub(block.base) < u64::from(block.bytes());
+        self.blocks[..self.block_count].iter().rposition(holds).map(|row| row as u16)
+    }
+
+    /// Looks for the block that was passed over and holds `address`, and gives it a row.
+    fn passed_over(&mut self, memory: &mut impl emulate::Memory, address: u64, most_bytes: u64) -> Option<u16> {
+        // What an allocator of the program's own cuts into blocks is followed itself.
+        if BLOCKS.find(address).is_some() {
+            return None;
+        }
+        let row = self.block_count;
+        let free = self.blocks.get_mut(row)?;
+        let found = boundary_tags::bounds(memory, address, most_bytes)?;
+        *free = BlockRecord::passed_over(found.base, found.usable_bytes as u32);
+        self.block_count += 1;
+        Some(row as u16)
+    }
 }
 
 /// The innermost block that holds `address`, or that one was passed over there.
@@ -137,7 +218,7 @@ fn block_at(address: u64) -> Option<BlockRecord> {
     let reach_bytes = follow::reach_bytes();
     let layers: &[_] = if blocks::has_inner() { &[&INNER, &BLOCKS] } else { &[&BLOCKS] };
     layers.iter().find_map(|layer| match layer.find(address) {
-        Some(Block { base, bytes, stack }) => Some(BlockRecord { base, bytes, stack }),
+        Some(Block { base, bytes, stack, follow_shift }) => Some(BlockRecord::new(base, bytes, stack, follow_shift)),
         None => layer.may_be_passed_over(address, reach_bytes).then_some(BlockRecord::NOT_FOLLOWED),
     })
 }
@@ -238,6 +319,7 @@ pub(crate) fn sample(thread: &Thread, sampler: &mut Sampler, trigger: Trigger, c
         (false, false) => Burst::NOT_STARTED,
     };
     let block = if is_lost { seen.block_of(&blamed) } else { reserved };
+    let block = seen.bound_passed_over(copies, block, blamed.address);
     let mut stack = CopiedStack::new(copies);
     let (frame_count, stack_cut) =
         unwind::walk(sampled_ip, stack_pointer, context.register(libc::REG_RBP), &mut stack, frames);

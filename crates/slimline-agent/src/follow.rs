@@ -12,7 +12,7 @@
 //! Where blocks were passed over is noted roughly ([`crate::blocks`]), so that a sample there says "a block that nobody
 //! followed", and not "no block". Attribution then goes by what the same instruction does to blocks that are followed.
 //!
-//! Blocks already followed stay so, and those passed over can't be named later.
+//! Blocks already followed stay so. Those passed over get no call path later; see [`crate::boundary_tags`] for their bounds.
 #![allow(unsafe_code)] // reads the time stamp counter
 
 use core::cell::Cell;
@@ -110,18 +110,22 @@ fn gap_of(level: u32, first: bool, random: u64) -> u64 {
     if first { gap(random).min(gap(random << 32)) } else { gap(random) }
 }
 
-/// How many blocks a new one, which is followed, stands for in the totals of its call path, as a power of two; None: it
-/// is not counted.
+/// One new block of this size in 2^this is followed.
 #[inline(always)]
-pub(crate) fn stands_for(base: u64, bytes: u64) -> Option<u32> {
-    let level = if bytes < followed_bytes() { LEVEL.load(Relaxed) } else { 0 };
-    is_counted(base >> PAGE_BITS, COUNTED_SHIFT.saturating_sub(level)).then(|| level.max(COUNTED_SHIFT))
+pub(crate) fn shift_of(bytes: u64) -> u32 {
+    if bytes < followed_bytes() { LEVEL.load(Relaxed) } else { 0 }
+}
+
+/// Whether a new block, which is one of 2^`follow_shift`, is counted in the totals of its call path.
+#[inline(always)]
+pub(crate) fn is_counted(base: u64, follow_shift: u32) -> bool {
+    is_chosen(base >> PAGE_BITS, COUNTED_SHIFT.saturating_sub(follow_shift))
 }
 
 /// Whether a page is one of those in 2^`shift` that are chosen by a hash of their number. Fibonacci hashing (Knuth, TAOCP
 /// 3, 6.4): the high bits of the product, which neighbouring pages spread over.
 #[inline(always)]
-fn is_counted(page: u64, shift: u32) -> bool {
+fn is_chosen(page: u64, shift: u32) -> bool {
     page.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (u64::BITS - COUNTED_SHIFT) & ((1 << shift) - 1) == 0
 }
 
@@ -249,7 +253,7 @@ mod tests {
     fn pages_that_are_counted_are_spread() {
         for start in [0x5_5555_5600_u64, 0x7_ffff_f000, 0] {
             for shift in 0..=COUNTED_SHIFT {
-                let counted = (start..start + (1 << 14)).filter(|&page| is_counted(page, shift)).count();
+                let counted = (start..start + (1 << 14)).filter(|&page| is_chosen(page, shift)).count();
                 let expected = (1 << 14) >> shift;
                 assert!(counted.abs_diff(expected) * 8 < expected, "shift {shift}: {counted} pages");
             }

@@ -57,6 +57,7 @@ mod trigger;
 
 // The allocation side.
 mod blocks;
+mod boundary_tags;
 mod context;
 mod entries;
 mod follow;

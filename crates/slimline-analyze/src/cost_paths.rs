@@ -156,7 +156,7 @@ impl Analysis for CostPaths {
         let mut owned: FxHashMap<CostPlace, Cost> = FxHashMap::default();
         for (place, cost) in &state.costs {
             for (owner, part) in tables.owners(place.group, place.site) {
-                let part = if owner == place.group { *cost } else { cost.part(&part) };
+                let part = part.map_or(*cost, |part| cost.part(&part));
                 owned.entry(CostPlace { group: owner, ..*place }).or_default().merge(&part);
             }
         }

@@ -139,7 +139,7 @@ impl Analysis for HotData {
         for (&(group, site), &tally) in &state.uses {
             gather(&mut sites, site, tally);
             for (owner, part) in tables.owners(group, site) {
-                let tally = if owner == group { tally } else { tally.part(&part) };
+                let tally = part.map_or(tally, |part| tally.part(&part));
                 gather(&mut groups, owner, tally);
                 gather(&mut types, tables.used_type(owner, site).map(|id| tables.type_(id).name.clone()), tally);
             }

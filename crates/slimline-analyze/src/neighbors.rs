@@ -91,15 +91,22 @@ impl Neighbors {
     }
 
     pub(crate) fn merge(&mut self, other: Self) {
-        for from in other.rows {
+        self.add(other.rows.into_iter());
+    }
+
+    fn add(&mut self, rows: impl Iterator<Item = Transitions>) {
+        for from in rows {
             let row = self.find(from.group, from.from, from.to);
             row.near += from.near;
             row.far += from.far;
         }
     }
 
-    pub(crate) fn into_rows(mut self) -> Vec<Transitions> {
-        self.rows.sort_unstable();
-        self.rows
+    /// The rows, those of groups that have another owner as its own.
+    pub(crate) fn into_rows(self, owner: impl Fn(GroupId) -> GroupId) -> Vec<Transitions> {
+        let mut owned = Self::default();
+        owned.add(self.rows.into_iter().map(|row| Transitions { group: owner(row.group), ..row }));
+        owned.rows.sort_unstable();
+        owned.rows
     }
 }

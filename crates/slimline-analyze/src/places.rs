@@ -126,7 +126,7 @@ impl Places {
         let mut executed: BTreeMap<(GroupId, SiteId), f64> = BTreeMap::new();
         for (&(group, site), of) in found.sources.iter().zip(by_source) {
             for (owner, part) in tables.owners(group, site) {
-                *executed.entry((owner, site)).or_default() += of * (part.end - part.start);
+                *executed.entry((owner, site)).or_default() += of * part.map_or(1.0, |part| part.end - part.start);
             }
         }
         executed

@@ -320,7 +320,8 @@ struct Owned {
 /// Accesses to blocks that were not followed, and to addresses that are not known, are of the groups that own them.
 fn owned(seen: &[(Key, Seen)], tables: &Tables) -> Vec<Owned> {
     let of_key = |(key, (of, _)): (usize, &(Key, Seen))| {
-        tables.owners(of.group, of.site).map(move |(group, part)| Owned { key, group, part }).collect::<Vec<_>>()
+        let owner = move |(group, part): (_, Option<_>)| Owned { key, group, part: part.unwrap_or(0.0..1.0) };
+        tables.owners(of.group, of.site).map(owner).collect::<Vec<_>>()
     };
     seen.iter().enumerate().flat_map(of_key).collect()
 }

@@ -436,7 +436,7 @@ impl SampledSharing {
             thread: spot.thread,
             region: 0,
             site: spot.site,
-            group: spot.group,
+            group: tables.sole_owner(spot.group, spot.site),
             object_offset: spot.object_offset,
             ranges: 0,
             accesses: 0,

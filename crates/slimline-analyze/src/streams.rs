@@ -117,8 +117,7 @@ impl Stream {
         self.executed.merge(from.executed);
     }
 
-    /// What an owner of accesses to blocks that were not followed has of this stream, as [`Tables::owners`] says: sums,
-    /// since their offsets are not seen.
+    /// What one of several owners has of this stream, as [`Tables::owners`] says: sums, since its offsets are not known.
     fn part(&self, owner: GroupId, part: &Range<f64>) -> Self {
         Self {
             cost: self.cost.part(part),
@@ -476,10 +475,16 @@ impl Analysis for Streams {
         state.rows = (0..).zip(&state.streams).map(|(row, stream)| ((stream.site, stream.group), row)).collect();
         for stream in inferred {
             for (owner, part) in tables.owners(stream.group, stream.site) {
-                let part = if owner == stream.group { stream.clone() } else { stream.part(owner, &part) };
+                let part = match part {
+                    Some(part) => stream.part(owner, &part),
+                    None => Stream { group: owner, ..stream.clone() },
+                };
                 match state.rows.get(&(stream.site, owner)) {
                     Some(&row) => state.streams[row].merge(part),
-                    None => state.streams.push(part),
+                    None => {
+                        state.rows.insert((stream.site, owner), state.streams.len());
+                        state.streams.push(part);
+                    }
                 }
             }
         }
@@ -491,7 +496,7 @@ impl Analysis for Streams {
             sequences: state.sequences.finish(&numbers),
             sources,
             paces,
-            transitions: state.neighbors.into_rows(),
+            transitions: state.neighbors.into_rows(|group| tables.inferred.only_owner(group)),
         }
     }
 }

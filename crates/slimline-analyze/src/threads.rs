@@ -219,21 +219,17 @@ impl Analysis for Threads {
             into.groups.resize_with(from.groups.len(), Users::default);
         }
         for (into, from) in into.groups.iter_mut().zip(from.groups) {
-            for (thread, used) in from.threads {
-                let of_thread = into.threads.entry(thread).or_default();
-                of_thread.weight += used.weight;
-                of_thread.loads += used.loads;
-                of_thread.stores += used.stores;
-                of_thread.used.extend(used.used);
-                of_thread.stored.extend(used.stored);
-            }
-            into.lines.merge(from.lines);
+            into.merge(from);
         }
     }
 
     fn finish(&self, state: ThreadState, tables: &Tables) -> BTreeMap<GroupId, GroupThreads> {
-        let groups = (0..).map(GroupId).zip(state.groups);
+        let mut groups: BTreeMap<GroupId, Users> = BTreeMap::new();
+        for (group, users) in (0..).map(GroupId).zip(state.groups) {
+            groups.entry(tables.inferred.only_owner(group)).or_default().merge(users);
+        }
         groups
+            .into_iter()
             .filter(|(_, users)| !users.threads.is_empty())
             .map(|(group, users)| {
                 let threads = users.counting();
@@ -247,6 +243,18 @@ impl Analysis for Threads {
 }
 
 impl Users {
+    fn merge(&mut self, from: Self) {
+        for (thread, used) in from.threads {
+            let of_thread = self.threads.entry(thread).or_default();
+            of_thread.weight += used.weight;
+            of_thread.loads += used.loads;
+            of_thread.stores += used.stores;
+            of_thread.used.extend(used.used);
+            of_thread.stored.extend(used.stored);
+        }
+        self.lines.merge(from.lines);
+    }
+
     /// Threads that count, the busiest first.
     fn counting(&self) -> Vec<ThreadUse> {
         let sum = |of: fn(&Use) -> u64| self.threads.values().map(of).sum::<u64>();

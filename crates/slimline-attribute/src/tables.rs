@@ -10,6 +10,7 @@
 mod code;
 mod data;
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 use slimline_trace::access::{CallPathId, GroupId, SiteId, ThreadId};
@@ -89,15 +90,20 @@ impl Tables {
     /// The group of the accesses that belong to no known object.
     pub const UNATTRIBUTED: GroupId = GroupId(0);
 
-    /// Whose an access is that `site` made to `group`: the group's own; or, to heap blocks that were not followed and at
-    /// addresses that could not be told, that of several groups, with the part of each. Parts are disjoint and make up 0
-    /// to 1.
-    pub fn owners(&self, group: GroupId, site: SiteId) -> impl Iterator<Item = (GroupId, Range<f64>)> {
+    /// The owners of the accesses that `site` made to `group`: all belongs to one, `None`; or a part to each of several, by
+    /// estimate. Parts are disjoint and make up 0 to 1.
+    pub fn owners(&self, group: GroupId, site: SiteId) -> impl Iterator<Item = (GroupId, Option<Range<f64>>)> {
         let inferred = self.inferred.of(group, site);
-        let own = inferred.is_empty().then_some((group, 0.0..1.0));
+        let whole = inferred.is_empty().then(|| (self.inferred.whole(group, site), None));
         let mut from = 0.0;
-        let parts = inferred.iter().map(move |&(.., owner, until)| (owner, std::mem::replace(&mut from, until)..until));
-        own.into_iter().chain(parts)
+        let parts =
+            inferred.iter().map(move |&(.., owner, until)| (owner, Some(std::mem::replace(&mut from, until)..until)));
+        whole.into_iter().chain(parts)
+    }
+
+    /// The owner of all accesses that `site` made to `group`; where there are several, `group` itself.
+    pub fn sole_owner(&self, group: GroupId, site: SiteId) -> GroupId {
+        self.owners(group, site).find_map(|(owner, part)| part.is_none().then_some(owner)).unwrap_or(group)
     }
 
     /// The site's row.
@@ -176,9 +182,11 @@ impl Tables {
 ///
 /// - Heap blocks that were not followed belong to the groups whose followed blocks the instruction accesses; where it was
 ///   seen to access none, those that others access by the same type, of its function before any of the program; else those
-///   made of that type; else its function's. At any time blocks are followed by chance, whatever they are. But the part
-///   changes as a program allocates: an instruction that uses blocks from before and after favours those of the larger
-///   part here.
+///   made of that type; else its function's. Chance decides which blocks are followed. If one block in n
+///   was, each access to it counts as n - 1 accesses to blocks that were not.
+/// - Where the allocator's tags show a block's bounds, its owner must have blocks of that size, or of sizes that are not all
+///   known, and be made of the type that the instruction accesses, or of one that is not known. If one such group is left, and
+///   code was seen to access it so, all belongs to it.
 /// - Samples whose address could not be told belong to the groups that the instruction accesses in other samples and in
 ///   bursts. What makes an address be lost are the instructions around it, not the data.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -187,6 +195,14 @@ pub struct Inferred {
     groups: Vec<GroupId>,
     /// By group that stands for it and by site: a group and where its part of 0 to 1 ends, in the order of all.
     parts: Vec<(GroupId, SiteId, GroupId, f64)>,
+    /// The only group that fits, by the group that stands for the accesses and by site.
+    known: BTreeMap<(GroupId, SiteId), GroupId>,
+    /// Of a group that stands for accesses the owner of all of them.
+    only: BTreeMap<GroupId, GroupId>,
+    /// Where accesses go to which no group fits.
+    rests: BTreeMap<GroupId, GroupId>,
+    /// Of the accesses to blocks that were not followed the part with an owner that is known, 0 to 1.
+    pub known_share: f64,
 }
 
 impl Inferred {
@@ -206,6 +222,41 @@ impl Inferred {
         self.parts.sort_by_key(|part| (part.0, part.1, part.2));
         self.groups.push(group);
         self
+    }
+
+    /// With the owners of what `group` stands for at sites where one alone fits. `sites` is how many access it.
+    #[must_use]
+    pub fn with_known(mut self, group: GroupId, owners: Vec<(SiteId, GroupId)>, sites: usize) -> Self {
+        if let [(_, first), ..] = owners[..]
+            && owners.len() == sites
+            && owners.iter().all(|(_, owner)| *owner == first)
+        {
+            self.only.insert(group, first);
+        }
+        self.known.extend(owners.into_iter().map(|(site, owner)| ((group, site), owner)));
+        self
+    }
+
+    /// With the group to which what `group` stands for belongs where no owner fits.
+    #[must_use]
+    pub fn with_rest(mut self, group: GroupId, rest: GroupId) -> Self {
+        self.rests.insert(group, rest);
+        self
+    }
+
+    /// Whether the accesses of a site to what a group stands for can have one owner only.
+    pub fn is_known(&self, group: GroupId, site: SiteId) -> bool {
+        self.known.contains_key(&(group, site))
+    }
+
+    /// The group to which all belongs that `group` stands for, if there is one; itself where it stands for nothing.
+    pub fn only_owner(&self, group: GroupId) -> GroupId {
+        self.only.get(&group).copied().unwrap_or(group)
+    }
+
+    /// The group to which all accesses of a site belong that one alone fits, or none.
+    fn whole(&self, group: GroupId, site: SiteId) -> GroupId {
+        self.known.get(&(group, site)).or_else(|| self.rests.get(&group)).copied().unwrap_or(group)
     }
 
     /// Whether a group stands for such accesses.
@@ -284,5 +335,25 @@ mod tests {
         let copies = |of: u32| (0..5).filter(|&other| tables.are_copies(LoopId(of), LoopId(other))).collect::<Vec<_>>();
         assert_eq!([copies(0), copies(1), copies(2)], [vec![0, 3], vec![1, 4], vec![2]]);
         assert_eq!((0..5).map(|id| tables.loops_around_in_place(LoopId(id))).collect::<Vec<_>>(), [0, 1, 0, 0, 1]);
+    }
+
+    #[test]
+    fn a_group_with_one_owner_is_its_own_at_every_site() {
+        let [tags, other, nodes, leaves] = [1, 2, 3, 4].map(GroupId);
+        let of_nodes = || vec![(SiteId(7), nodes), (SiteId(9), nodes)];
+        let one = Inferred::default().with_known(tags, of_nodes(), 2);
+        assert_eq!([one.only_owner(tags), one.only_owner(other)], [nodes, other]);
+        assert!(one.is_known(tags, SiteId(7)) && !one.is_known(tags, SiteId(8)));
+        let of_both = vec![(SiteId(7), nodes), (SiteId(8), leaves)];
+        assert_eq!(Inferred::default().with_known(tags, of_both, 2).only_owner(tags), tags);
+        let guessed = Inferred::default().with_known(tags, of_nodes(), 3);
+        assert_eq!(guessed.only_owner(tags), tags, "a third site accesses it");
+        let guessed = guessed.with(tags, vec![(SiteId(8), nodes, 1), (SiteId(8), leaves, 3)]);
+        let tables = Tables { inferred: guessed.with_rest(tags, other), ..Tables::new() };
+        let owners = |site| tables.owners(tags, SiteId(site)).collect::<Vec<_>>();
+        assert_eq!(owners(7), [(nodes, None)]);
+        assert_eq!(owners(8), [(nodes, Some(0.0..0.25)), (leaves, Some(0.25..1.0))]);
+        assert_eq!(owners(6), [(other, None)]);
+        assert_eq!([7, 8].map(|site| tables.sole_owner(tags, SiteId(site))), [nodes, tags]);
     }
 }

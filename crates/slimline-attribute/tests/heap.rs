@@ -29,6 +29,7 @@ fn check(
             code: program.code(call.begin, call.begin + call.size),
             begin: Svma(call.begin),
             return_address: Svma(call.return_address),
+            characters: None,
         })
         .collect();
     let found = allocation(&frames, bytes, &mut table);
@@ -306,8 +307,9 @@ fn fortran_arrays_beside_those_of_derived_types() {
         let calls = Decoder::with_ip(64, code, begin, DecoderOptions::NONE).into_iter();
         for call in calls.filter(|instruction| instruction.is_call_near()) {
             let return_address = Svma(call.next_ip());
-            let frame = AllocationFrame { info: Some(&info), code, begin: Svma(begin), return_address };
-            let Allocation { element: Some(element), holder: Some(holder) } =
+            let frame =
+                AllocationFrame { info: Some(&info), code, begin: Svma(begin), return_address, characters: None };
+            let Allocation { element: Some(element), holder: Some(holder), .. } =
                 allocation(&[frame], ANY_BYTES, &mut table)
             else {
                 continue;

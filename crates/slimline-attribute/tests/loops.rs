@@ -7,6 +7,7 @@ use std::path::Path;
 
 use sample_programs::{Optimization, catalogue};
 use sandbox::Sandbox;
+use slimline_attribute::code::order::StepOrder;
 use slimline_attribute::code::source::Loops;
 use slimline_attribute::data::wrappers::WrapperRules;
 use slimline_attribute::module::Module;
@@ -353,4 +354,116 @@ fn what_steps_of_loops_depend_on() {
             assert_eq!(of(name), expected, "{name} {flags:?}");
         }
     }
+}
+
+/// What instrumented code has beside the program's own: calls of the runtime, directly and through a register, and
+/// accesses that are written down.
+const INSTRUMENTED: &str = r#"
+extern int printf(const char *, ...);
+long words[99], *cursor = words;
+__attribute__((noinline)) void __slimline_next_chunk(void) { cursor = words; }
+#define NOTED __asm__ volatile("call __slimline_next_chunk" ::: "memory")
+__attribute__((noinline)) double noted(double *p) { NOTED; *cursor++ = 1; return *p; }
+__attribute__((noinline)) double kept(double *p) { *cursor++ = 1; return *p; }
+double sums(double *p, long n) {
+    double sum = 0;
+    for (long i = 0; i < n; i++) { NOTED; sum += p[i]; }
+    return sum;
+}
+double through(double *p, long n) {
+    double sum = 0;
+    void (*chunk)(void) = __slimline_next_chunk;
+    __asm__("lea __slimline_next_chunk(%%rip), %0" : "=r"(chunk));
+    for (long i = 0; i < n; i++) { __asm__ volatile("call *%0" :: "r"(chunk) : "memory"); sum += p[i]; }
+    return sum;
+}
+double copied(double *p, long n) {
+    double sum = 0;
+    void (*chunk)(void);
+    __asm__("lea __slimline_next_chunk(%%rip), %0" : "=r"(chunk));
+    for (long i = 0; i < n; i++) {
+        __asm__ volatile("mov %0, %%rsi\n\tcall *%0\n\tmov %%rsi, %0" : "+r"(chunk) :: "rsi", "memory");
+        sum += p[i];
+    }
+    return sum;
+}
+double other(double *p, long n, void (*function)(void)) {
+    double sum = 0;
+    for (long i = 0; i < n; i++) { NOTED; function(); sum += p[i]; }
+    return sum;
+}
+double calls(double *p, long n) {
+    double sum = 0;
+    for (long i = 0; i < n; i++) { NOTED; sum += noted(p + i); }
+    return sum;
+}
+double stores(double *p, long n) {
+    double sum = 0;
+    for (long i = 0; i < n; i++) { NOTED; sum += kept(p + i); }
+    return sum;
+}
+void prints(double *p, long n) {
+    for (long i = 0; i < n; i++) { NOTED; printf("%g", p[i]); }
+}
+long search(double *p, long n) {
+    for (long i = 0; i < n; i++) {
+        NOTED;
+        if (p[i] > 3) return i;
+    }
+    return -1;
+}
+int main(int c, char **v) {
+    double a[9] = {c};
+    prints(a, c);
+    return (int)(sums(a, c) + through(a, c) + copied(a, c) + calls(a, c) + stores(a, c) + other(a, c, __slimline_next_chunk)) + search(a, c);
+}
+"#;
+
+#[test]
+fn calls_of_the_tracing_runtime_bind_no_steps() {
+    let sandbox = Sandbox::new();
+    let path =
+        sandbox.compile("gcc", &["-g", "-O1", "-fno-inline", "-fno-ipa-pure-const"], "a.c", INSTRUMENTED, "prog");
+    let store = FileStore::new(&sandbox);
+    let module = Module::open(&store, &path);
+    let of = |name: &str| {
+        let rows = loops_of(&module, &[name]);
+        let found = rows.into_iter().find(|found| found.function == name).expect(name);
+        (found.call, found.leaves_early)
+    };
+    let call = |name: &str| Some(name.to_owned());
+    for (name, expected) in [
+        ("sums", (None, false)),
+        ("through", (None, false)),
+        ("copied", (None, false)),
+        ("other", (call("an indirect call"), false)),
+        // What it stores is written down, as it calls the runtime; that of the next one is not.
+        ("calls", (None, false)),
+        ("stores", (call("kept"), false)),
+        ("prints", (call("printf"), false)),
+        ("search", (None, true)),
+    ] {
+        assert_eq!(of(name), expected, "{name}");
+    }
+}
+
+/// The loops around a line, by its number.
+#[test]
+fn steps_of_the_loops_around_a_line() {
+    let source = "extern int puts(const char *);\nstruct node { struct node *next; long v; };\n\
+                  long f(long *p, long n) {\n    long sum = 0;\n    for (long i = 0; i < n; i++) {\n        \
+                  for (long j = 0; j < n; j++)\n            sum += p[j * n + i];\n        puts(\"\");\n    }\n    return sum;\n}\n\
+                  long g(struct node *p, long n) {\n    long sum = 0;\n    for (long i = 0; i < n; i++)\n        \
+                  for (struct node *at = p; at; at = at->next)\n            sum += at->v;\n    return sum;\n}\n\
+                  int main(int c, char **v) { long a[9] = {c}; struct node b = {0, 1}; return (int)(f(a, 1) + g(&b, c)); }\n";
+    let sandbox = Sandbox::new();
+    let path = sandbox.compile("gcc", &["-g", "-O1", "-fno-inline"], "a.c", source, "prog");
+    let store = FileStore::new(&sandbox);
+    let module = Module::open(&store, &path);
+    let around = |line| StepOrder::around(&module, &|file| file.ends_with("a.c"), line);
+    // The outer loop calls what the inner one does not.
+    assert_eq!(around(7), Some(StepOrder { call: Some("puts".to_owned()), ..StepOrder::default() }));
+    assert_eq!(around(16), Some(StepOrder { is_chase: true, ..StepOrder::default() }));
+    assert_eq!([around(4), around(99)], [None, None]);
+    assert_eq!(StepOrder::around(&module, &|file| file.ends_with("b.c"), 7), None);
 }

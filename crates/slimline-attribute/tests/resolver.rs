@@ -13,9 +13,10 @@ use slimline_attribute::tables::{Amount, CodePlace, GroupKind, SourcePosition, T
 use slimline_trace::access::{AccessBatch, AccessKind, Evidence};
 use slimline_trace::address::{Avma, Svma};
 use slimline_trace::tables::{
-    Block, BlockRow, Name, NameKind, PathTotal, Range, RangeOrigin, RangeSource, StackEnd, StackRow, Thread, ThreadRow,
+    Block, BlockRow, Chance, Name, NameKind, PathTotal, Range, RangeOrigin, RangeSource, StackEnd, StackRow, Thread,
+    ThreadRow,
 };
-use slimline_trace::wire::{BurstEnd, Quality};
+use slimline_trace::wire::{BurstEnd, PASSED_OVER, Quality, TAG_BYTES};
 
 const SOURCE: &str = r#"
 #include <stdlib.h>
@@ -59,7 +60,7 @@ fn rows_land_on_their_code_and_data() {
     // The same allocation, cut by the unwinder.
     let cut = recorded.stacks.push(&path[..2], StackEnd::Depth);
     for (base, stack) in [(0x6000_0000, stack), (0x6000_1000, cut)] {
-        recorded.blocks.push(Block { base: Avma(base), bytes: 16, stack: Some(stack) });
+        recorded.blocks.push(Block { base: Avma(base), bytes: 16, stack: Some(stack), chance: Chance::default() });
     }
     recorded.ranges.push(Range {
         base: Avma(0x7f00_0000_0000),
@@ -186,7 +187,7 @@ int main(int argc, char **argv) { make(argc); return a != b; }
     for (row, &call) in calls.iter().enumerate() {
         let stack = recorded.stacks.push(&[call, after_call(&module, "main", 7)], StackEnd::Outermost);
         let base = 0x6000_0000 + 0x1000 * row as u64;
-        recorded.blocks.push(Block { base: Avma(base), bytes: 48, stack: Some(stack) });
+        recorded.blocks.push(Block { base: Avma(base), bytes: 48, stack: Some(stack), chance: Chance::default() });
         recorded.sample(row as u64, ip, base, Some(BlockRow::new(row)), 0);
     }
     let mut resolver = Resolver::new(&store);
@@ -228,8 +229,8 @@ fn samples_without_an_address_are_of_what_their_instruction_accesses() {
         let (group, site) = rows[row];
         tables.owners(group, site).map(|(id, part)| (tables.group(id).name.clone(), part)).collect::<Vec<_>>()
     };
-    assert_eq!([owners(0), owners(1)], [[("table".to_owned(), 0.0..1.0)], [("table".to_owned(), 0.0..1.0)]]);
-    assert_eq!(owners(2), [("address not known".to_owned(), 0.0..1.0)]);
+    assert_eq!([owners(0), owners(1)], [[("table".to_owned(), None)], [("table".to_owned(), Some(0.0..1.0))]]);
+    assert_eq!(owners(2), [("address not known".to_owned(), None)]);
 }
 
 /// Where no line is known, the loop is, or the function.
@@ -333,9 +334,9 @@ fn blocks_that_were_not_followed_are_those_of_the_same_type() {
     recorded.map(0x6000_0000, 0x6010_0000, 0, "rw-p", "[heap]");
     for (line, base, bytes) in [(12, 0x6000_0000_u64, 16), (13, 0x6000_1000, 512)] {
         let stack = recorded.stacks.push(&[after_call(&module, "main", line)], StackEnd::Outermost);
-        recorded.blocks.push(Block { base: Avma(base), bytes, stack: Some(stack) });
+        recorded.blocks.push(Block { base: Avma(base), bytes, stack: Some(stack), chance: Chance::default() });
     }
-    recorded.blocks.push(Block { base: Avma(0), bytes: 0, stack: None });
+    recorded.blocks.push(Block { base: Avma(0), bytes: 0, stack: None, chance: Chance::default() });
     let block = |row| Some(BlockRow::new(row));
     recorded.sample(10, line("first", 7), 0x6000_0008, block(0), 0);
     recorded.sample(20, line("raw", 10), 0x6000_1000, block(1), 0);
@@ -356,10 +357,108 @@ fn blocks_that_were_not_followed_are_those_of_the_same_type() {
         found.map(|(id, part)| (tables.group(id).name.as_str(), part)).collect::<Vec<_>>()
     };
     assert_eq!(tables.group(rows[2].group).name, "heap, not followed");
-    assert_eq!(
-        [owners(2), owners(3), owners(4)],
-        [[("nodes", 0.0..1.0)], [("leaves", 0.0..1.0)], [("leaves", 0.0..1.0)]]
+    assert_eq!([owners(2), owners(3), owners(4)], ["nodes", "leaves", "leaves"].map(|name| [(name, Some(0.0..1.0))]));
+}
+
+/// Names of groups, with the part of each where that is an estimate.
+type Owners<'a> = &'a [(&'a str, Option<std::ops::Range<f64>>)];
+
+/// Checks the owners and the offset of each of `accesses`: a function and a line of `TYPED`, the usable size of a block that was
+/// passed over, and the offset in it. `prepare` adds to the recording, given the leaves' call path.
+#[track_caller]
+fn check_passed_over(
+    prepare: impl FnOnce(&mut Recorded, StackRow),
+    accesses: &[((&str, u32), u64, u64)],
+    expected: &[(Owners<'_>, u64)],
+) {
+    let sandbox = Sandbox::new();
+    let program = compile(&sandbox, TYPED);
+    let store = FileStore::new(&sandbox);
+    let module = Module::open(&store, &program);
+    let line = |function, line| code_at(&module, function, line);
+    let mut recorded = Recorded::new(&program);
+    recorded.map(0x6000_0000, 0x6010_0000, 0, "rw-p", "[heap]");
+    let stacks = [12, 13].map(|line| recorded.stacks.push(&[after_call(&module, "main", line)], StackEnd::Outermost));
+    for (base, bytes, stack) in [(0x6000_0000, 16, stacks[0]), (0x6000_1000, 512, stacks[1])] {
+        recorded.blocks.push(Block { base: Avma(base), bytes, stack: Some(stack), chance: one_in(3) });
+    }
+    let sizes: std::collections::BTreeSet<u64> = accesses.iter().map(|&(_, size, _)| size).collect();
+    let base_of = |size: u64| 0x6000_2000 + size * 16;
+    for &size in &sizes {
+        let chance = one_in(PASSED_OVER);
+        recorded.blocks.push(Block { base: Avma(base_of(size)), bytes: size, stack: None, chance });
+    }
+    prepare(&mut recorded, stacks[1]);
+    let row_of = |size: u64| Some(BlockRow::new(2 + sizes.iter().position(|&of| of == size).unwrap()));
+    let table = variable(&module, "leaves");
+    recorded.sample(10, line("raw", 10), table, row_of(accesses[0].1), 0);
+    for (number, &((function, at), size, offset)) in accesses.iter().enumerate() {
+        recorded.sample(20 + number as u64, line(function, at), base_of(size) + offset, row_of(size), 0);
+    }
+    recorded.sample(90, line("first", 7), 0x6000_0008, Some(BlockRow::new(0)), 0);
+    recorded.sample(91, line("of_leaf", 9), 0x6000_1008, Some(BlockRow::new(1)), 0);
+    let mut resolver = Resolver::new(&store);
+    let process = resolver.add_process(recorded.process(100));
+    let mut rows = Vec::new();
+    resolver.resolve(process, recorded.part(), |batch: &AccessBatch| {
+        rows.extend((0..batch.len()).map(|row| batch.row(row)));
+    });
+    let tables = resolver.finish().tables;
+    assert_eq!(tables.group(rows[0].group).name, "leaves", "a static is no block, whatever lies there");
+    for (row, (owners, offset)) in rows[1..].iter().zip(expected) {
+        let found = tables.owners(row.group, row.site);
+        let found: Vec<_> = found.map(|(owner, part)| (tables.group(owner).name.as_str(), part)).collect();
+        assert_eq!((&found[..], row.offset), (*owners, *offset));
+    }
+}
+
+#[test]
+fn blocks_that_were_passed_over_are_those_of_their_size_and_type() {
+    let not_followed: &[_] = &[("heap, not followed", None)];
+    let (nodes, leaves): (&[_], &[_]) = (&[("nodes", None)], &[("leaves", None)]);
+    check_passed_over(
+        |_, _| (),
+        &[
+            (("second", 8), 24, 8),
+            (("of_leaf", 9), 24, 0),
+            (("raw", 10), 24, 0),
+            (("of_leaf", 9), 520, 16),
+            (("of_leaf", 9), 536, 16),
+            (("of_leaf", 9), 552, 16),
+            (("raw", 10), TAG_BYTES, 0),
+        ],
+        &[
+            (nodes, 8),
+            (not_followed, 0),
+            // Nothing tells what it accesses.
+            (&[("nodes", Some(0.0..1.0))], 0),
+            (leaves, 16),
+            // 16 bytes more than were asked for.
+            (leaves, 16),
+            (not_followed, 16),
+            (&[("malloc's boundary tags", None)], 0),
+        ],
     );
+}
+
+#[test]
+fn what_may_have_any_size_leaves_a_doubt() {
+    let of_leaves = |counted, bytes| {
+        move |recorded: &mut Recorded, leaves| {
+            recorded.paths.push(PathTotal { stack: leaves, counted, peak_blocks: 16, peak_bytes: bytes });
+        }
+    };
+    let access = &[(("of_leaf", 9), 520, 16)];
+    check_passed_over(of_leaves(20, 16 * 512), access, &[(&[("leaves", None)], 16)]);
+    // Of several sizes, and too few to know: the only one that it can be, but by estimate.
+    for (counted, bytes) in [(20, 16 * 512 + 1), (15, 16 * 512)] {
+        let other = &[(("of_leaf", 9), 1032, 16)];
+        check_passed_over(of_leaves(counted, bytes), other, &[(&[("leaves", Some(0.0..1.0))], 16)]);
+    }
+}
+
+fn one_in(follow_shift: u8) -> Chance {
+    Chance { follow_shift: Some(follow_shift) }
 }
 
 #[test]
@@ -373,15 +472,16 @@ fn blocks_that_were_not_followed_are_those_of_the_same_code() {
 
     let mut recorded = Recorded::new(&program);
     recorded.map(0x6000_0000, 0x6010_0000, 0, "rw-p", "[heap]");
-    for (line, base) in [(8, 0x6000_0000_u64), (14, 0x6000_1000)] {
+    // An access to one of two stands for one to the other, to one of four for three.
+    for (line, base, follow_shift) in [(8, 0x6000_0000_u64, 1), (14, 0x6000_1000, 2)] {
         let function = if line == 8 { "make" } else { "main" };
         let stack = recorded.stacks.push(&[after_call(&module, function, line)], StackEnd::Outermost);
-        recorded.blocks.push(Block { base: Avma(base), bytes: 16, stack: Some(stack) });
+        recorded.blocks.push(Block { base: Avma(base), bytes: 16, stack: Some(stack), chance: one_in(follow_shift) });
     }
-    recorded.blocks.push(Block { base: Avma(0), bytes: 0, stack: None });
+    recorded.blocks.push(Block { base: Avma(0), bytes: 0, stack: None, chance: Chance::default() });
     // One that is always followed says nothing of small ones.
     let stack = recorded.stacks.push(&[after_call(&module, "xmalloc", 6)], StackEnd::Outermost);
-    recorded.blocks.push(Block { base: Avma(0x6000_2000), bytes: 1024, stack: Some(stack) });
+    recorded.blocks.push(Block { base: Avma(0x6000_2000), bytes: 1024, stack: Some(stack), chance: one_in(0) });
     let counted =
         |stack, counted| PathTotal { stack: StackRow::new(stack), counted, peak_blocks: 16 * counted, peak_bytes: 999 };
     recorded.paths.push(counted(0, 40));
@@ -424,7 +524,7 @@ fn blocks_that_were_not_followed_are_those_of_the_same_code() {
     // What a process does of which all blocks were followed says nothing of this one.
     let mut other = Recorded::new(&program);
     let stack = other.stacks.push(&[after_call(&module, "main", 14)], StackEnd::Outermost);
-    other.blocks.push(Block { base: Avma(0x6000_1000), bytes: 16, stack: Some(stack) });
+    other.blocks.push(Block { base: Avma(0x6000_1000), bytes: 16, stack: Some(stack), chance: Chance::default() });
     other.sample(10, in_make, 0x6000_1000, block(0), 0);
 
     let mut resolver = Resolver::new(&store);
@@ -440,9 +540,9 @@ fn blocks_that_were_not_followed_are_those_of_the_same_code() {
     let not_followed = "heap, not followed";
     assert_eq!([name(0), name(6), name(8), name(9)], [not_followed, not_followed, "table", not_followed]);
     let owners = |row: usize| tables.owners(rows[row].group, rows[row].site).collect::<Vec<_>>();
-    assert_eq!(owners(0), [(rows[1].group, 0.0..0.75), (rows[4].group, 0.75..1.0)]);
-    assert_eq!(owners(8), [(rows[8].group, 0.0..1.0)]);
-    assert_eq!(owners(9), [(rows[9].group, 0.0..1.0)], "nothing tells of this function");
+    assert_eq!(owners(0), [(rows[1].group, Some(0.0..0.5)), (rows[4].group, Some(0.5..1.0))]);
+    assert_eq!(owners(8), [(rows[8].group, None)]);
+    assert_eq!(owners(9), [(rows[9].group, None)], "nothing else was seen of this function");
 
     // How many there are: where enough were counted that, else those that were touched.
     let size = |row: usize| {
@@ -474,8 +574,8 @@ fn blocks_that_were_not_followed_lie_where_others_were() {
         let (base, origin, source) = (Avma(base), RangeOrigin::Heap, RangeSource::default());
         recorded.ranges.push(Range { base, bytes: 1 << 20, born_ns, died_ns, stack: Some(large), origin, source });
     }
-    recorded.blocks.push(Block { base: Avma(cut + 0x40), bytes: 16, stack: Some(small) });
-    recorded.blocks.push(Block { base: Avma(0), bytes: 0, stack: None });
+    recorded.blocks.push(Block { base: Avma(cut + 0x40), bytes: 16, stack: Some(small), chance: Chance::default() });
+    recorded.blocks.push(Block { base: Avma(0), bytes: 0, stack: None, chance: Chance::default() });
     let [followed, not_followed] = [0, 1].map(|row| Some(BlockRow::new(row)));
     // Near the chunk, but not in it; in it, before the block there was seen; in what is there later; and what is known to be no small block.
     recorded.sample(10, in_make, whole + 0x2000, not_followed, 0);
@@ -495,7 +595,7 @@ fn blocks_that_were_not_followed_lie_where_others_were() {
     let told: Vec<bool> = rows.iter().map(|row| row.group == chunk).collect();
     assert_eq!(told, [true, false, false, true, true]);
     assert_eq!(tables.group(rows[1].group).name, "heap, not followed");
-    assert_eq!(tables.owners(rows[1].group, rows[1].site).collect::<Vec<_>>(), [(block, 0.0..1.0)]);
+    assert_eq!(tables.owners(rows[1].group, rows[1].site).collect::<Vec<_>>(), [(block, Some(0.0..1.0))]);
 }
 
 #[test]

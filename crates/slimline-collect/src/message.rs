@@ -47,11 +47,11 @@ pub(crate) struct SampleMessage<'a> {
 
 impl SampleMessage<'_> {
     pub(crate) fn blocks(&self) -> impl ExactSizeIterator<Item = BlockRecord> + '_ {
-        const BYTES: usize = offset_of!(BlockRecord, bytes);
+        const SIZE: usize = offset_of!(BlockRecord, size_and_shift);
         const STACK: usize = offset_of!(BlockRecord, stack);
         self.blocks.chunks_exact(size_of::<BlockRecord>() / 8).map(|words| BlockRecord {
             base: words[0],
-            bytes: u32_at(words, BYTES),
+            size_and_shift: u32_at(words, SIZE),
             stack: u32_at(words, STACK),
         })
     }

@@ -8,8 +8,8 @@ use slimline_trace::address::Avma;
 use slimline_trace::served::Served;
 use slimline_trace::session::{FoundAllocator, ProcessSummary};
 use slimline_trace::tables::{
-    Access, Accesses, Block, BlockRow, Blocks, Mappings, Names, Paths, Ranges, Sample, Samples, StackFrames, Threads,
-    Within,
+    Access, Accesses, Block, BlockRow, Blocks, Chance, Mappings, Names, Paths, Ranges, Sample, Samples, StackFrames,
+    Threads, Within,
 };
 use slimline_trace::wire::{self, AllocatorEvent, BlockRecord, ProcessHeader, SLOTS, SlotState};
 
@@ -318,7 +318,8 @@ impl Recorder {
         }
         let stack = self.stacks.allocation(&self.file, record.stack);
         let row = BlockRow::new(self.blocks.len());
-        self.blocks.push(Block { base: Avma(record.base), bytes: record.bytes.into(), stack });
+        let chance = Chance { follow_shift: Some(record.follow_shift()) };
+        self.blocks.push(Block { base: Avma(record.base), bytes: record.bytes().into(), stack, chance });
         self.block_rows.insert(record, row);
         row
     }

@@ -99,6 +99,7 @@ fn part(number: u64) -> Rows {
                 base: Avma(0x5000_0000 + scatter(window * 20 + block, 22) * 64),
                 bytes: 48,
                 stack: Some(stack),
+                chance: Chance { follow_shift: Some((block % 3) as u8) },
             });
         }
         for access in 0..ACCESSES {

@@ -32,8 +32,8 @@ use core::sync::atomic::{AtomicI64, AtomicU32, AtomicU64};
 
 pub use messages::{
     ALWAYS_FOLLOWED_BYTES, AccessRecord, BlockRecord, BurstEnd, LARGE_BLOCK_BYTES, MAX_RANGE_NAME, MOST_FOLLOWED_BYTES,
-    MapsHead, MessageHeader, MessageKind, NO_BLOCK, NO_MODULE, PAGE_BITS, Quality, RangeEvent, RangeKind, SampleHead,
-    ThreadEvent,
+    MapsHead, MessageHeader, MessageKind, NO_BLOCK, NO_MODULE, PAGE_BITS, PASSED_OVER, Quality, RangeEvent, RangeKind,
+    SampleHead, TAG_BYTES, ThreadEvent,
 };
 
 /// Environment variable that names the run directory (absolute path).
@@ -51,7 +51,7 @@ pub const PROCESS_FILE_EXTENSION: &str = "ring";
 /// First bytes of a process file.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"slimring");
 /// Layout version of everything in this module. Version 1: the first.
-pub const VERSION: u32 = 3;
+pub const VERSION: u32 = 5;
 
 /// Rings in a process file: how many threads can be sampled at the same time. A thread takes the first slot that is
 /// free, so that the collector need not look far. A slot is reused after its thread ended and its ring was drained; threads beyond are counted in [`ProcessHeader::threads_without_ring`].

@@ -48,7 +48,12 @@ fn rows(part: u32) -> Rows {
     let mut rows = Rows::default();
     let stack = StackRow::new(part as usize);
     rows.stacks.push_stack(stack, [Avma(0x401_000), Avma(0x402_000 + u64::from(part))], StackEnd::Depth);
-    rows.blocks.push(Block { base: Avma(0x5000), bytes: 48, stack: Some(stack) });
+    rows.blocks.push(Block {
+        base: Avma(0x5000),
+        bytes: 48,
+        stack: Some(stack),
+        chance: Chance { follow_shift: Some(3) },
+    });
     for window in 0..2_u32 {
         let accesses = 2 - window;
         rows.samples.push(Sample {

@@ -9,15 +9,20 @@ use slimline_analyze::origins::Origins;
 use slimline_analyze::relayout::Taken;
 use slimline_analyze::relayout::loops::source::around;
 use slimline_analyze::relayout::loops::{
-    Following, FoundNests, JudgedLoops, LEAST_SHARE, Measured, MeasuredNest, Measuring, Nest, find,
+    Following, FoundNests, JudgedLoops, LEAST_SHARE, LoopCode, Measured, MeasuredNest, Measuring, Nest, find,
 };
+use slimline_attribute::code::order::StepOrder;
+use slimline_attribute::module::Module;
+use slimline_attribute::module::store::FileStore;
 use slimline_report::relayout::{LoopFacts, LoopSource};
 use slimline_report::simulation::AccessTrace;
 use slimline_simulate::extents::Extents;
 use slimline_simulate::locality::{KeyWalks, Walking};
 use slimline_simulate::machine::Machine;
 use slimline_simulate::waiting::Waiting;
+use slimline_trace::path_text::path_of;
 
+use crate::disk::{Disk, check_whole};
 use crate::sources::{text, traced_line};
 
 /// Loops whose orders are tried, at most.
@@ -85,7 +90,7 @@ impl<'a> LoopSearch<'a> {
     /// Tries other orders of the loops that take most of what the program takes, as measured in so many windows; 0 where all of it was.
     ///
     /// # Errors
-    /// The machine is none.
+    /// The machine is none, or a module was cut off meanwhile.
     pub(crate) fn judge(
         &'a self,
         (measuring, following): (Option<Measuring>, Option<Following>),
@@ -103,13 +108,30 @@ impl<'a> LoopSearch<'a> {
         };
         shares.retain(|(_, share)| *share >= LEAST_SHARE);
         shares.sort_by(|a, b| b.1.total_cmp(&a.1));
+        let store = FileStore::new(&Disk);
+        let modules: Vec<Module<'_>> = match shares.is_empty() {
+            true => Vec::new(),
+            false => trace.modules.iter().map(|module| Module::open(&store, module)).collect(),
+        };
         let mut judged = Vec::new();
         for (loops, _) in shares.into_iter().take(MOST_LOOPS) {
-            let source = self.source(all.nest(&found.loops[loops]), trace);
-            let of = all.judge(loops, machine, (source.pair.as_ref(), origins));
+            let nest = all.nest(&found.loops[loops]);
+            let source = LoopSource { steps: self.steps(nest, trace, &modules), ..self.source(nest, trace) };
+            let code = LoopCode { pair: source.pair.as_ref(), steps: source.steps.as_ref() };
+            let of = all.judge(loops, machine, (code, origins));
             judged.push((of.with_context(|| format!("--machine {name}"))?, source));
         }
+        check_whole()?;
         Ok(TriedLoops { search: self, measured, judged })
+    }
+
+    /// What the machine code of a nest's access that walks against the layout says about the order of steps, in any of the
+    /// trace's modules as they are now.
+    fn steps(&self, nest: usize, trace: &AccessTrace, modules: &[Module<'_>]) -> Option<StepOrder> {
+        let nest = &self.found.nests[nest];
+        let place = self.origins.name(self.origins.of(nest.streams[nest.leading].keys[0]).line);
+        let (Some(path), Some(line)) = traced_line(place, trace) else { return None };
+        modules.iter().find_map(|module| StepOrder::around(module, &|file| path_of(file) == path, line))
     }
 
     /// The source of a nest's access that walks against the layout.
@@ -119,7 +141,7 @@ impl<'a> LoopSearch<'a> {
         let read = || {
             let (path, line) = traced_line(self.origins.name(place), trace);
             let pair = path.as_ref().zip(line).and_then(|(path, line)| around(&text(path)?, line));
-            LoopSource { file: path.map(|path| path.display().to_string()), pair, relaid: Vec::new() }
+            LoopSource { file: path.map(|path| path.display().to_string()), pair, steps: None, relaid: Vec::new() }
         };
         self.sources.borrow_mut().entry(place).or_insert_with(read).clone()
     }

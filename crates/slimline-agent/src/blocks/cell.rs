@@ -5,17 +5,18 @@ use crate::follow::MAX_LEVEL;
 use slimline_trace::wire::COUNTED_SHIFT;
 
 /// Highest stack number that a cell holds.
-pub(crate) const MAX_STACK: u32 = (1 << 21) - 1;
+pub(crate) const MAX_STACK: u32 = (1 << 20) - 1;
 
 /// What a granule says.
 ///
 /// ```text
-///   start  31 live │ 30–28 counted │ 27 moving │ 26 begins in the granule's second half │ 25–21 size code │ 20–0 stack
+///   start  31 live │ 30–27 chance │ 26 moving │ 25 begins in the granule's second half │ 24–20 size code │ 19–0 stack
 ///   size   31 0 │ 30 1 │ 27–20 low bits of the stack, as a check │ 19–0 bytes
 /// ```
 ///
-/// The size code is the size itself where the block ends in its granule. `moving`: a `realloc` is under way. `counted`:
-/// how many blocks this one stands for in the totals of its call path, see [`Removed::stands_for`].
+/// The size code is the size itself where the block ends in its granule. `moving`: a `realloc` is under way. `chance`: n if
+/// one block in 2^n was followed when this one was allocated. If n is at least [`COUNTED_SHIFT`], the totals of call paths count
+/// every block. If it is less, they count some, and these have n + [`COUNTED`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Cell(pub(super) u32);
 
@@ -26,12 +27,12 @@ pub(super) const WIDE: u32 = 31;
 
 impl Cell {
     pub(super) const NONE: Self = Self(0);
-    pub(super) const MOVING: u32 = 1 << 27;
+    pub(super) const MOVING: u32 = 1 << 26;
 
     #[inline(always)]
-    pub(super) fn start(base: u64, size_code: u32, stack: u32) -> Self {
+    pub(super) fn start(base: u64, size_code: u32, stack: u32, follow_shift: u32) -> Self {
         let stack = if stack > MAX_STACK { 0 } else { stack };
-        Self(1 << 31 | ((base >> 3 & 1) as u32) << 26 | size_code << 21 | stack)
+        Self(1 << 31 | follow_shift << CHANCE_BIT | ((base >> 3 & 1) as u32) << 25 | size_code << 20 | stack)
     }
 
     #[inline(always)]
@@ -46,12 +47,12 @@ impl Cell {
 
     #[inline(always)]
     pub(super) fn offset(self) -> u64 {
-        u64::from(self.0 >> 26 & 1) << 3
+        u64::from(self.0 >> 25 & 1) << 3
     }
 
     #[inline(always)]
     pub(super) fn size_code(self) -> u32 {
-        self.0 >> 21 & 31
+        self.0 >> 20 & 31
     }
 
     #[inline(always)]
@@ -65,9 +66,22 @@ impl Cell {
         self.is_live() && self.offset() == base & (GRANULE_BYTES - 1)
     }
 
-    /// The same, counted for 2^`shift` blocks.
-    pub(super) fn counted(self, shift: u32) -> Self {
-        Self(self.0 | (shift - COUNTED_FROM) << COUNTED_BIT)
+    /// One block in 2^this was followed when this one came to be.
+    #[inline(always)]
+    pub(super) fn follow_shift(self) -> u32 {
+        let chance = self.chance();
+        if chance >= COUNTED { chance - COUNTED } else { chance }
+    }
+
+    #[inline(always)]
+    fn chance(self) -> u32 {
+        self.0 >> CHANCE_BIT & 15
+    }
+
+    /// The same, counted in the totals of its path.
+    pub(super) fn counted(self) -> Self {
+        let more = if self.chance() < COUNTED_SHIFT { COUNTED } else { 0 };
+        Self(self.0 + (more << CHANCE_BIT))
     }
 
     /// The size that belongs to start `start`, if this is its size.
@@ -76,10 +90,10 @@ impl Cell {
     }
 }
 
-/// Where `counted` begins, and the shift of which it holds the rest.
-const COUNTED_BIT: u32 = 28;
-const COUNTED_FROM: u32 = COUNTED_SHIFT - 1;
-const _: () = assert!(MAX_LEVEL - COUNTED_FROM < 8);
+const CHANCE_BIT: u32 = 27;
+/// Added to the chance of a counted block while others are not counted.
+const COUNTED: u32 = 16 - COUNTED_SHIFT;
+const _: () = assert!(MAX_LEVEL < COUNTED);
 
 /// A block that left the index, or is about to.
 #[derive(Clone, Copy, Debug)]
@@ -100,9 +114,27 @@ impl Removed {
     /// How many blocks it was counted for, as a power of two; None: it was not.
     #[inline(always)]
     pub(crate) fn stands_for(self) -> Option<u32> {
-        match self.0.0 >> COUNTED_BIT & 7 {
-            0 => None,
-            counted => Some(COUNTED_FROM + counted),
+        let chance = self.0.chance();
+        (chance >= COUNTED_SHIFT).then_some(if chance >= COUNTED { COUNTED_SHIFT } else { chance })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cell_keeps_how_likely_its_block_was_followed() {
+        for follow_shift in 0..=MAX_LEVEL {
+            let cell = Cell::start(8, WIDE, MAX_STACK, follow_shift);
+            let counted = cell.counted();
+            for cell in [cell, counted, Cell(counted.0 | Cell::MOVING)] {
+                assert_eq!((cell.follow_shift(), cell.offset()), (follow_shift, 8));
+                assert_eq!((cell.size_code(), cell.stack(), cell.is_live()), (WIDE, MAX_STACK, true));
+            }
+            // One page in 16 is counted while more than one block in 16 is followed, then all are.
+            assert_eq!(Removed(cell).stands_for(), (follow_shift >= 4).then_some(follow_shift));
+            assert_eq!(Removed(counted).stands_for(), Some(follow_shift.max(4)));
         }
     }
 }

@@ -23,18 +23,13 @@ pub(crate) trait StackArea: Sync {
 /// pages, each of which costs as much as a hundred look-ups, and a table much larger than its content is slow to read.
 /// 34 MiB in all.
 const LEVELS: [usize; 4] = [1 << 10, 1 << 14, 1 << 17, 1 << 21];
-const CELLS: usize = {
-    let (mut cells, mut level) = (0, 0);
+const _: () = {
+    let mut level = 0;
     while level < LEVELS.len() {
         assert!(LEVELS[level].is_power_of_two());
-        cells += LEVELS[level];
         level += 1;
     }
-    cells
 };
-/// Paths beyond get a new row each time, until the area is full too: tables must keep empty cells.
-const MAX_PATHS: usize = CELLS / 2;
-const _: () = assert!(MAX_PATHS <= MAX_STACK as usize);
 
 /// A path by its hash: 64 bits, which a million paths share with a chance of 10⁻⁸, so nothing else is compared.
 struct Cell {
@@ -122,8 +117,12 @@ impl Paths {
         number
     }
 
-    /// With the lock.
+    /// With the lock. Paths that the tables have no room for, or whose number no cell of the block index holds, get a new row
+    /// each time, until the area is full too: tables must keep empty cells.
     fn enter(&self, hash: u64, number: u32) {
+        if number > MAX_STACK {
+            return;
+        }
         let mut level = self.level.load(Relaxed);
         if self.used.load(Relaxed) == LEVELS[level] / 2 {
             level += 1;

@@ -202,3 +202,14 @@ unsafe extern "C" fn dlclose_recorded(handle: *mut c_void) -> c_int {
     bump(&GENERATION);
     result
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_passes_blocks_over_begins_a_line() {
+        let entries = [malloc, calloc, aligned_alloc, memalign, valloc, pvalloc, free, cfree, free_sized];
+        assert!(entries.into_iter().all(|entry| (entry as *const () as usize).is_multiple_of(64)), "{entries:?}");
+    }
+}

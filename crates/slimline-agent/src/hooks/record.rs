@@ -88,37 +88,40 @@ fn enter<L: Layer>(base: u64, bytes: u64, sp: u64, bp: u64) {
         // What lay here is no more, whether its end was seen or not.
         INNER.clear(base, bytes);
     }
-    if follow::stands_for(base, bytes).is_none()
+    let follow_shift = follow::shift_of(bytes);
+    if !follow::is_counted(base, follow_shift)
         && let Some(thread) = thread::existing()
         && let Some(mut inside) = thread.enter()
         && let Some(tracker) = tracker::up_to_date(&mut inside)
         // SAFETY: the entry functions pass the stack pointer as it was at their entry.
         && let Some(stack) = unsafe { tracker.known_path(sp, bp) }
-        && L::blocks().insert_within_page(base, bytes, stack)
+        && L::blocks().insert_within_page(base, bytes, stack, follow_shift)
     {
         thread.counts.followed();
         return;
     }
-    enter_otherwise::<L>(base, bytes, sp, bp);
+    enter_otherwise::<L>(base, bytes, follow_shift, sp, bp);
 }
 
 #[inline(never)]
-fn enter_otherwise<L: Layer>(base: u64, bytes: u64, sp: u64, bp: u64) {
+fn enter_otherwise<L: Layer>(base: u64, bytes: u64, follow_shift: u32, sp: u64, bp: u64) {
     if let Some(thread) = thread::current()
         // Else from a signal handler in the middle of this very function: the index doesn't mind, the path is lost.
         && let Some(mut inside) = thread.enter()
         && let Some(tracker) = tracker::of(&mut inside)
     {
         let stack = tracker.call_path(sp, bp);
-        note_missing(L::blocks().insert(base, bytes, stack));
-        totals::add(L::blocks(), base, bytes, stack);
+        note_missing(L::blocks().insert(base, bytes, stack, follow_shift));
+        if follow::is_counted(base, follow_shift) {
+            totals::add(L::blocks(), base, bytes, stack);
+        }
         thread.counts.followed();
         if bytes >= LARGE_BLOCK_BYTES {
             let event = ranges::Event::new(L::ALLOCATED, base, bytes, stack, recorder::now_ns());
             tracker.waiting.tell(thread, event);
         }
     } else {
-        note_missing(L::blocks().insert(base, bytes, 0));
+        note_missing(L::blocks().insert(base, bytes, 0, follow_shift));
     }
 }
 

@@ -3,17 +3,14 @@
 //! Few enough that shared counters cost next to nothing on average.
 
 use crate::blocks::{BlockIndex, Removed};
-use crate::{follow, recorder};
+use crate::recorder;
 use core::sync::atomic::Ordering::Relaxed;
 use slimline_trace::wire::LARGE_BLOCK_BYTES;
 
-/// Counts a new block that was just entered into the index, if it [stands for](follow::stands_for) any.
+/// Counts a new block that was just entered into the index, if it is not large.
 pub(super) fn add(blocks: &BlockIndex, base: u64, bytes: u64, stack: u32) {
-    let Some(shift) = follow::stands_for(base, bytes).filter(|_| bytes < LARGE_BLOCK_BYTES) else { return };
-    let Some(totals) = recorder::path_totals(stack) else { return };
-    if !blocks.note_counted(base, shift) {
-        return;
-    }
+    let Some(totals) = recorder::path_totals(stack).filter(|_| bytes < LARGE_BLOCK_BYTES) else { return };
+    let Some(shift) = blocks.note_counted(base) else { return };
     totals.counted.fetch_add(1, Relaxed);
     for (live, peak, more) in
         [(&totals.live_blocks, &totals.peak_blocks, 1), (&totals.live_bytes, &totals.peak_bytes, bytes as i64)]

@@ -59,7 +59,7 @@ pub struct Floors {
 
 impl Default for Floors {
     fn default() -> Self {
-        Self { group_share: 0.03, gain: 0.01, cached_bytes: 256 << 10, last_level_bytes: 32 << 20 }
+        Self { group_share: 0.03, gain: 0.02, cached_bytes: 256 << 10, last_level_bytes: 32 << 20 }
     }
 }
 

@@ -16,6 +16,7 @@ pub mod source;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
+use slimline_attribute::code::order::StepOrder;
 use slimline_simulate::locality::Walking;
 use slimline_simulate::locality::exchange::{Order, Stream, Times, Turn};
 use slimline_simulate::machine::{Machine, MachineError};
@@ -33,6 +34,8 @@ use crate::origins::Origins;
 
 /// Part of a nest's accesses that others in it may be, which do not walk by strides: what they cost in another order nobody knows.
 const MOST_OTHERS: f64 = 0.1;
+/// Bytes of the largest variable.
+const MOST_WORD_BYTES: u64 = 16;
 
 /// How well it is known where an instruction's steps are in both loops.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -106,7 +109,8 @@ impl Nest {
     ) -> Option<Vec<Standing>> {
         let pair = pair?;
         let inner = pair.counted.as_ref()?;
-        dependence::across(self, extents).filter(|found| !found.is_certain)?;
+        let is_own = |key| is_own_variable(key, (Some(pair), origins), extents);
+        dependence::across(self, extents, is_own).filter(|found| !found.is_certain)?;
         let is_of_inner = |of: &NestStream| self.line_of(of, origins).is_some_and(|line| inner.contains(&line));
         // What has no line is told by what walks the same data so. Of a triangle both need not begin at the same place.
         let way = |of: &NestStream| {
@@ -193,7 +197,7 @@ pub fn find(keys: &[Walking], line_bytes: u64, origins: &Origins) -> FoundNests 
         nests.push(Nest { streams, leading: at, times, most });
     }
     with_other_copies(&mut nests, &mut taken, (keys, origins));
-    let mut of_code: BTreeMap<BTreeSet<_>, Vec<usize>> = BTreeMap::new();
+    let mut of_code: BTreeMap<_, Vec<usize>> = BTreeMap::new();
     for (number, nest) in nests.iter().enumerate() {
         of_code.entry(code(nest, origins)).or_default().push(number);
     }
@@ -220,13 +224,26 @@ fn with_other_copies(nests: &mut [Nest], taken: &mut BTreeSet<u32>, (keys, origi
     }
 }
 
-/// Where in the source its instructions are, whatever they access.
-fn code(nest: &Nest, origins: &Origins) -> BTreeSet<[u32; 5]> {
-    let place = |of: &NestStream| {
-        let origin = origins.of(of.keys[0]);
-        [origin.function, origin.line, origin.column, origin.called_at, origin.called_at_column]
-    };
-    nest.streams.iter().map(place).collect()
+/// Where in the source the instruction is that walks against the layout. Which others walk with it may differ from thread to
+/// thread, and with the data.
+fn code(nest: &Nest, origins: &Origins) -> [u32; 5] {
+    let origin = origins.of(nest.streams[nest.leading].keys[0]);
+    [origin.function, origin.line, origin.column, origin.called_at, origin.called_at_column]
+}
+
+/// Whether all of a key's accesses are at one place.
+fn stays(key: u32, extents: &[Range<u64>]) -> bool {
+    let reach = extents.get(key as usize).filter(|reach| !reach.is_empty());
+    reach.is_some_and(|reach| reach.end - reach.start <= MOST_WORD_BYTES)
+}
+
+/// Whether a key is of a variable that each time around the outer loop has anew, so that no step leaves it for the next.
+fn is_own_variable(key: u32, (pair, origins): (Option<&LoopPair>, &Origins), extents: &[Range<u64>]) -> bool {
+    let origin = origins.of(key);
+    let data = origins.data().get(origin.data as usize).map_or("", |data| &data.name);
+    let names = [origins.name(origin.variable), data];
+    let is_own = |pair: &LoopPair| pair.own_variables.iter().any(|own| names.contains(&own.as_str()));
+    stays(key, extents) && pair.is_some_and(is_own)
 }
 
 /// Why no other order is advised for loops that take enough of the time.
@@ -240,8 +257,15 @@ pub enum Withheld {
     Unseen,
     /// Another loop runs in its outer one.
     Beside,
+    /// A call in it may do more than compute, as its machine code has it: which one. `None` if its source calls
+    /// something and the machine code is not there.
+    Calls(Option<String>),
+    /// The inner loop finds the data of its next step by what it loads, as in a list.
+    Chase,
     /// Its source says that steps need what others leave behind, or that it ends early.
     Written(Bound),
+    /// Its machine code may leave it in the middle of its steps.
+    LeavesEarly,
     /// It could be a place that is counted up, of which no source is here: its line.
     Counted(u32),
     /// Another order could load what is not stored yet, or store what is not loaded yet.
@@ -292,6 +316,15 @@ impl JudgedLoops {
     }
 }
 
+/// How loops are written and compiled, as far as that is known.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct LoopCode<'a> {
+    /// In the source.
+    pub pair: Option<&'a LoopPair>,
+    /// In the machine code.
+    pub steps: Option<&'a StepOrder>,
+}
+
 /// What nests were found, and what they take.
 #[derive(Clone, Copy, Debug)]
 pub struct Measured<'a> {
@@ -322,7 +355,7 @@ impl Measured<'_> {
         all.max_by_key(|&nest| (self.nests[nest].accesses, std::cmp::Reverse(nest))).unwrap_or_default()
     }
 
-    /// Tries other orders of these loops on a machine; with how they are written, where that is known.
+    /// Tries other orders of these loops on a machine.
     ///
     /// # Errors
     /// The machine is none.
@@ -330,8 +363,9 @@ impl Measured<'_> {
         &self,
         loops: usize,
         machine: &Machine,
-        (pair, origins): (Option<&LoopPair>, &Origins),
+        (code, origins): (LoopCode<'_>, &Origins),
     ) -> Result<JudgedLoops, MachineError> {
+        let pair = code.pair;
         let of = &self.found.loops[loops];
         // By order: vectors, and what it takes less.
         let mut saved: Vec<(Order, u64, Cost)> = Vec::new();
@@ -366,7 +400,7 @@ impl Measured<'_> {
         let chosen = best(&ratios);
         let withheld = match chosen {
             _ if !is_replayed => Some(Withheld::NotReplayed),
-            Some(_) => of.nests.iter().find_map(|&nest| self.withheld(nest, (pair, origins))),
+            Some(_) => of.nests.iter().find_map(|&nest| self.withheld(nest, (code, origins))),
             None => None,
         };
         let accesses = of.nests.iter().map(|&nest| self.nests[nest].accesses).sum();
@@ -374,8 +408,21 @@ impl Measured<'_> {
         Ok(JudgedLoops { loops, nest: self.nest(of), share: self.share(of), accesses, tried, chosen, withheld })
     }
 
+    /// Part of a nest's accesses that neither walk nor stay at one place, which is in the nearest cache in any order: a
+    /// variable in a register of plain code is in memory where OpenMP's threads share it.
+    fn elsewhere_part(&self, measured: &MeasuredNest) -> f64 {
+        measured.part_of_others(|other| !stays(other.key, self.extents))
+    }
+
     /// Why another order of a nest is not to be advised, whatever it saves.
-    fn withheld(&self, number: usize, (pair, origins): (Option<&LoopPair>, &Origins)) -> Option<Withheld> {
+    fn withheld(&self, number: usize, (code, origins): (LoopCode<'_>, &Origins)) -> Option<Withheld> {
+        let LoopCode { pair, steps } = code;
+        match (steps, pair) {
+            (Some(StepOrder { call: Some(call), .. }), _) => return Some(Withheld::Calls(Some(call.clone()))),
+            (Some(StepOrder { is_chase: true, .. }), _) => return Some(Withheld::Chase),
+            (None, Some(pair)) if pair.has_calls => return Some(Withheld::Calls(None)),
+            _ => {}
+        }
         let (nest, measured) = (&self.found.nests[number], &self.nests[number]);
         if measured.has_beside(nest, self.windows) {
             return Some(Withheld::Beside);
@@ -383,19 +430,25 @@ impl Measured<'_> {
         if measured.has_unseen(nest, self.windows) {
             return Some(Withheld::Unseen);
         }
-        let part = measured.others_part();
+        let part = self.elsewhere_part(measured);
         if part > MOST_OTHERS {
             return Some(Withheld::Others(part));
         }
         let in_order = self.followed.get(number).and_then(Option::as_ref);
+        let is_own = |key| is_own_variable(key, (pair, origins), self.extents);
         // Following sees all of them.
-        let own = if in_order.is_some() { None } else { dependence::across(nest, self.extents) };
-        let others = in_order.unwrap_or(&measured.others);
-        if let Some(found) = own.or_else(|| dependence::with_others(nest, others, self.extents)) {
+        let own = if in_order.is_some() { None } else { dependence::across(nest, self.extents, is_own) };
+        let mut others = in_order.unwrap_or(&measured.others).clone();
+        others.retain(|other| !is_own(other.key));
+        if let Some(found) = own.or_else(|| dependence::with_others(nest, &others, self.extents)) {
             return Some(Withheld::Dependent(found));
         }
         if let Some(bound) = pair.and_then(|pair| pair.bound.clone()) {
             return Some(Withheld::Written(bound));
+        }
+        // Where the source was read it says so itself, and surer than machine code of which compilers made copies.
+        if pair.is_none() && steps.is_some_and(|steps| steps.leaves_early) {
+            return Some(Withheld::LeavesEarly);
         }
         // Addresses do not tell `a[i * n + j]` from `*p++`: what is written there does.
         let is_read = |of: &NestStream| {
@@ -469,7 +522,12 @@ mod tests {
         judged_of((accesses, &(0..keys).collect::<Vec<_>>()), pair)
     }
 
-    fn judged_of((accesses, lines): (&[Access], &[u32]), pair: Option<&LoopPair>) -> Vec<JudgedLoops> {
+    fn judged_of(of: (&[Access], &[u32]), pair: Option<&LoopPair>) -> Vec<JudgedLoops> {
+        judged_with(of, LoopCode { pair, steps: None })
+    }
+
+    fn judged_with((accesses, lines): (&[Access], &[u32]), code: LoopCode<'_>) -> Vec<JudgedLoops> {
+        let pair = code.pair;
         let origins = origins(lines);
         let mut walks = KeyWalks::default();
         let mut extents = Extents::handing_on(&mut walks);
@@ -485,7 +543,7 @@ mod tests {
         following.iter_mut().for_each(|following| following.take(accesses));
         let followed = &following.map(Following::finish).unwrap_or_default();
         let measured = Measured { found: &found, nests: &nests, followed, extents: &extents, before, windows: 0 };
-        let judge = |loops| measured.judge(loops, &machine(), (pair, &origins)).unwrap();
+        let judge = |loops| measured.judge(loops, &machine(), (code, &origins)).unwrap();
         (0..found.loops.len()).map(judge).collect()
     }
 
@@ -596,6 +654,30 @@ mod tests {
         let [loops] = &judged(&both)[..] else { panic!() };
         assert!(loops.share < 0.9 && loops.tried[0].ratio.expected > then.ratio.expected, "{loops:?}");
         assert_eq!(loops.tried[0].taken.memory_lines, 17);
+    }
+
+    #[test]
+    fn loops_whose_machine_code_binds_their_steps_stay() {
+        let all: Vec<Access> = columns(0).collect();
+        let withheld = |code: LoopCode<'_>| {
+            let [loops] = &judged_with((&all, &[0]), code)[..] else { panic!() };
+            assert_eq!(loops.chosen.is_none(), loops.withheld.is_some());
+            loops.withheld.clone()
+        };
+        let of = |steps: &StepOrder| withheld(LoopCode { pair: None, steps: Some(steps) });
+        let free = StepOrder::default();
+        assert_eq!(of(&free), None);
+        let prints = StepOrder { call: Some("fprintf".to_owned()), ..free.clone() };
+        assert_eq!(of(&prints), Some(Withheld::Calls(Some("fprintf".to_owned()))));
+        assert_eq!(of(&StepOrder { is_chase: true, ..free.clone() }), Some(Withheld::Chase));
+        assert_eq!(of(&StepOrder { leaves_early: true, ..free.clone() }), Some(Withheld::LeavesEarly));
+        // Of a call in the source only the machine code knows what it does.
+        let pair = written("x += f(a[j][i]);");
+        assert_eq!(withheld(LoopCode { pair: Some(&pair), steps: None }), Some(Withheld::Calls(None)));
+        assert_eq!(withheld(LoopCode { pair: Some(&pair), steps: Some(&free) }), None);
+        // The source has no `break`.
+        let ends = StepOrder { leaves_early: true, ..free };
+        assert_eq!(withheld(LoopCode { pair: Some(&pair), steps: Some(&ends) }), None);
     }
 
     /// `x[j] += a[i][j]`, the inner loop by i, whose compiler does not know that x is not a: x is stored in each step, at two places of code by turns.
@@ -826,7 +908,7 @@ mod tests {
         let extents = [10_000..11_528, 8728..10_264];
         let across = |most| {
             let nest = Nest { streams: streams.clone(), leading: 0, times, most };
-            dependence::across(&nest, &extents)
+            dependence::across(&nest, &extents, |_| false)
         };
         assert_eq!(across(Times { inner: 12, outer: 16 }), Some(Dependence { store: 0, other: 1, is_certain: true }));
     }
@@ -859,7 +941,7 @@ mod tests {
         let extents = [4232..6144, 4224..6136, 4104..4224];
         let across = |streams: &[NestStream]| {
             let nest = Nest { streams: streams.to_vec(), leading: 0, times, most: times };
-            dependence::across(&nest, &extents)
+            dependence::across(&nest, &extents, |_| false)
         };
         assert_eq!(across(&streams[..2]), None);
         assert_eq!(across(&streams), Some(Dependence { store: 1, other: 2, is_certain: false }));

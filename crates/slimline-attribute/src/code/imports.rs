@@ -41,7 +41,8 @@ pub(crate) fn target_of<'a>(module: &Module<'a>, branch: &Instruction) -> Target
     }
 }
 
-fn target_in<'a>(module: &Module<'a>, slot: Svma) -> Target<'a> {
+/// What a word that the dynamic linker fills points to.
+pub(super) fn target_in<'a>(module: &Module<'a>, slot: Svma) -> Target<'a> {
     match module.image().and_then(|image| image.relocated(slot)) {
         Some(Relocated::Import(name)) => Target::Import(name),
         Some(Relocated::Address(target)) => Target::Here(target),

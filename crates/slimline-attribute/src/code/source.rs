@@ -19,6 +19,8 @@ use slimline_trace::address::Svma;
 use super::flow::Flow;
 use super::nest::Nest;
 use super::no_return::NoReturn;
+use super::order::StepOrder;
+use super::runtime_calls::RuntimeCalls;
 use super::steps::{self, Callees};
 use crate::data::wrappers::{Verdict, WrapperRules};
 use crate::module::debug::Statement;
@@ -34,6 +36,8 @@ pub struct Loops {
     joined: FxHashMap<JoinKey, Vec<LoopId>>,
     /// Linked name of the function that owns a loop, and how deep it was inlined.
     owners: FxHashMap<LoopId, (Option<String>, usize)>,
+    /// Those with an instruction of their own that [is chased](Self::is_chased).
+    chases: FxHashSet<LoopId>,
     no_return: NoReturn,
     callees: Callees,
     rules: WrapperRules,
@@ -83,6 +87,18 @@ impl Loops {
         self.function(module, id, svma).is_some_and(|loops| loops.chased.contains(&svma))
     }
 
+    /// What binds the steps of a loop and of the one around it to their order.
+    pub(super) fn step_order(&self, innermost: LoopId) -> StepOrder {
+        let inner = &self.rows[innermost.index()];
+        let outer = inner.parent.map(|parent| &self.rows[parent.index()]);
+        StepOrder {
+            // What the inner loop calls the outer one calls.
+            call: inner.call.clone().or_else(|| outer?.call.clone()),
+            leaves_early: inner.leaves_early || outer.is_some_and(|outer| outer.leaves_early),
+            is_chase: self.chases.contains(&innermost),
+        }
+    }
+
     fn function(&mut self, module: &Module<'_>, id: ModuleId, svma: Svma) -> Option<&FunctionLoops> {
         let (start, end) = module.function_bounds(svma)?;
         if !self.functions.contains_key(&(id, start)) {
@@ -104,6 +120,7 @@ impl Loops {
             return Some(FunctionLoops::default());
         }
         let name = module.linked_name(start);
+        let runtime = RuntimeCalls::of(module, &flow);
         let mut stacks = InlineStacks::default();
         let places: Vec<BlockPlaces> = (0..flow.blocks.len())
             .map(|block| match nest.innermost[block] {
@@ -127,9 +144,11 @@ impl Loops {
                 let after = flow.blocks.partition_point(|block| flow.instructions[block.first].ip() <= svma.0);
                 after.checked_sub(1).is_some_and(|block| nest.innermost[block] == Some(index))
             };
-            chased.extend(steps::chased(&flow, &body).into_iter().filter(is_its_own));
-            let call = self.callees.first_with_effects(module, &self.no_return, &flow, &body);
-            let leaves_early = steps::leaves_early(&flow, &body);
+            let own_chased: Vec<Svma> = steps::chased(&flow, &runtime, &body).into_iter().filter(is_its_own).collect();
+            let call = self.callees.first_with_effects(module, &self.no_return, (&flow, &runtime), &body);
+            // Around another loop, instrumented code has parts of copies whose ends can't be told from the loop's own.
+            let is_read = runtime.is_empty() || nest.loops.iter().all(|of| of.parent != Some(index));
+            let leaves_early = is_read && steps::leaves_early(module, (&flow, &runtime), &body);
             let body: Vec<&BlockPlaces> = body.into_iter().map(|block| &places[block]).collect();
             let parent = found.parent.map(|parent| ids[parent]);
             let row = Loop {
@@ -148,10 +167,15 @@ impl Loops {
                 call,
                 leaves_early,
             };
-            ids.push(match stacks.extent(&body, &self.rules, module.file_name()) {
+            let joined = match stacks.extent(&body, &self.rules, module.file_name()) {
                 Some(extent) => self.join(row, &name, extent),
                 None => self.push(row),
-            });
+            };
+            ids.push(joined);
+            if !own_chased.is_empty() {
+                self.chases.insert(joined);
+            }
+            chased.extend(own_chased);
         }
         let innermost = nest.innermost.iter().map(|found| found.map(|index| ids[index]));
         let blocks = (0..flow.blocks.len()).map(|block| flow.address_of(block)).zip(innermost).collect();

@@ -3,9 +3,12 @@
 //! - A *chase* finds the next step's data by what it loads in this one (`p = p->next`). Its order is the data's.
 //! - A call may do anything: write a file, allocate, change what other steps read.
 //! - A loop that may end in the middle of its steps (`break`, a search) would end elsewhere.
+//!
+//! Code that `slimline cc` and its fellows instrumented also calls the tracing runtime, which no order of steps matters
+//! to. Its stores are in the trace, and it holds several copies of a loop.
 
 use iced_x86::{
-    FlowControl, Instruction, InstructionInfo, InstructionInfoFactory, Mnemonic, OpAccess, Register, UsedMemory,
+    FlowControl, Instruction, InstructionInfo, InstructionInfoFactory, Mnemonic, OpAccess, OpKind, Register, UsedMemory,
 };
 use rustc_hash::{FxHashMap, FxHashSet};
 use slimline_trace::address::Svma;
@@ -14,6 +17,7 @@ use super::effects::may_write;
 use super::flow::Flow;
 use super::imports::{Target, target_of};
 use super::no_return::NoReturn;
+use super::runtime_calls::RuntimeCalls;
 use crate::module::{Module, demangle};
 
 /// Functions of the C library that compute their result of their arguments and do nothing else. (`errno` aside.)
@@ -73,7 +77,7 @@ const REGISTERS: usize = 16;
 /// Registers that pass arguments (System V), and those that a call leaves with unknown content.
 const ARGUMENTS: [Register; 6] =
     [Register::RDI, Register::RSI, Register::RDX, Register::RCX, Register::R8, Register::R9];
-const LOST: [Register; 9] = [
+pub(super) const LOST: [Register; 9] = [
     Register::RAX,
     Register::RCX,
     Register::RDX,
@@ -98,12 +102,11 @@ impl Callees {
         &mut self,
         module: &Module<'_>,
         no_return: &NoReturn,
-        flow: &Flow,
+        (flow, runtime): (&Flow, &RuntimeCalls),
         blocks: &[usize],
     ) -> Option<String> {
         let instructions = blocks.iter().flat_map(|&block| flow.instructions_of(block));
-        let mut calls = instructions
-            .filter(|instruction| matches!(instruction.flow_control(), FlowControl::Call | FlowControl::IndirectCall));
+        let mut calls = instructions.filter(|instruction| is_call(instruction) && !runtime.has(instruction));
         calls.find_map(|call| self.effects(module, no_return, call, MOST_NESTED))
     }
 
@@ -142,7 +145,8 @@ impl Callees {
         }
     }
 
-    /// Whether a function may do more than compute and use its own stack frame.
+    /// Whether a function may do more than compute and use its own stack frame. What an instrumented one stores the
+    /// trace has.
     fn has_effects(&mut self, module: &Module<'_>, no_return: &NoReturn, target: Svma, deeper: u32) -> bool {
         let Some((start, end)) = module.function_bounds(target).filter(|(start, _)| *start == target) else {
             return true;
@@ -153,9 +157,10 @@ impl Callees {
         let Some(flow) = Flow::of_function(module, no_return, start, end) else { return true };
         let mut factory = InstructionInfoFactory::new();
         let has_frame = has_frame_pointer(&flow);
+        let runtime = RuntimeCalls::of(module, &flow);
         flow.instructions.iter().any(|instruction| match instruction.flow_control() {
             FlowControl::Call | FlowControl::IndirectCall => {
-                self.effects(module, no_return, instruction, deeper).is_some()
+                !runtime.has(instruction) && self.effects(module, no_return, instruction, deeper).is_some()
             }
             FlowControl::Interrupt | FlowControl::Exception | FlowControl::IndirectBranch => true,
             FlowControl::UnconditionalBranch | FlowControl::ConditionalBranch => {
@@ -165,31 +170,60 @@ impl Callees {
             _ => {
                 let mut used = factory.info(instruction).used_memory().iter();
                 let stores = used.any(|memory| may_write(memory.access()) && !is_slot(memory, has_frame));
-                stores || instruction.is_invalid()
+                stores && runtime.is_empty() || instruction.is_invalid()
             }
         })
     }
 }
 
 /// Whether control may leave these blocks at more than one place, for something that goes on.
-pub(super) fn leaves_early(flow: &Flow, blocks: &[usize]) -> bool {
+pub(super) fn leaves_early(module: &Module<'_>, (flow, runtime): (&Flow, &RuntimeCalls), blocks: &[usize]) -> bool {
     let inside: FxHashSet<usize> = blocks.iter().copied().collect();
     // What ends in a call that never returns is an error, which no order of steps is kept for.
     let goes_on = |block: usize| {
         let last = flow.instructions_of(block).last();
-        let is_call =
-            last.is_some_and(|last| matches!(last.flow_control(), FlowControl::Call | FlowControl::IndirectCall));
-        !(is_call && flow.successors[block].is_empty())
+        !(last.is_some_and(is_call) && flow.successors[block].is_empty())
     };
-    let leaving = blocks.iter().filter(|&&block| {
+    let leaves = |&block: &usize| {
         flow.successors[block].iter().any(|next| *next < flow.blocks.len() && !inside.contains(next) && goes_on(*next))
-    });
-    leaving.count() > 1
+    };
+    let leaving: Vec<usize> = blocks.iter().copied().filter(leaves).collect();
+    if leaving.len() < 2 || runtime.is_empty() {
+        return leaving.len() > 1;
+    }
+    // Instrumented code goes from one copy of a loop to another whenever tracing is enabled or disabled, and all copies
+    // end at the same place of the source.
+    let position = |&block: &usize| {
+        let last = flow.instructions_of(block).last()?;
+        let mut innermost = None;
+        module.debug()?.for_each_frame(Svma(last.ip()), |level| {
+            innermost.get_or_insert((level.line, level.column));
+        });
+        innermost.filter(|(line, _)| line.is_some())
+    };
+    let own = leaving.iter().filter(|block| !ends_in_check(flow.instructions_of(**block)));
+    own.filter_map(position).collect::<FxHashSet<_>>().len() > 1
+}
+
+/// Whether a block may end in a question of instrumented code: whether tracing is enabled (`cmp byte [gate], 0`), or a
+/// buffer is full (`test cursor, 1 << n`). A byte of the program's own that ends a loop is taken for one.
+fn ends_in_check(block: &[Instruction]) -> bool {
+    let [.., asked, branch] = block else { return false };
+    let is_gate = asked.mnemonic() == Mnemonic::Cmp
+        && asked.op0_kind() == OpKind::Memory
+        && asked.memory_size().size() == 1
+        && asked.memory_index() == Register::None
+        && asked.op1_kind() == OpKind::Immediate8
+        && asked.immediate8() == 0;
+    let is_full = asked.mnemonic() == Mnemonic::Test
+        && asked.op1_kind() == OpKind::Immediate32
+        && asked.immediate32().is_power_of_two();
+    branch.flow_control() == FlowControl::ConditionalBranch && (is_gate || is_full)
 }
 
 /// Instructions of these blocks, a loop's, whose address comes from what an earlier turn of the loop loaded.
-pub(super) fn chased(flow: &Flow, blocks: &[usize]) -> Vec<Svma> {
-    Chase::new(flow, blocks).map_or_else(Vec::new, Chase::run)
+pub(super) fn chased(flow: &Flow, runtime: &RuntimeCalls, blocks: &[usize]) -> Vec<Svma> {
+    Chase::new(flow, runtime, blocks).map_or_else(Vec::new, Chase::run)
 }
 
 /// Which loads a register's or a stack slot's content depends on, a bit each.
@@ -217,7 +251,7 @@ struct Chase {
 }
 
 impl Chase {
-    fn new(flow: &Flow, blocks: &[usize]) -> Option<Self> {
+    fn new(flow: &Flow, runtime: &RuntimeCalls, blocks: &[usize]) -> Option<Self> {
         let mut factory = InstructionInfoFactory::new();
         let has_frame = has_frame_pointer(flow);
         let mut slots: Vec<(Register, u64)> = Vec::new();
@@ -225,7 +259,10 @@ impl Chase {
         let mut transfers = Vec::with_capacity(blocks.len());
         for &block in blocks {
             let of_block = flow.instructions_of(block).iter().map(|instruction| {
-                Transfer::of(instruction, factory.info(instruction), has_frame, &mut slots, &mut loads)
+                match runtime.has(instruction) || !runtime.is_empty() && is_call(instruction) {
+                    true => Transfer::of_runtime(instruction, runtime),
+                    false => Transfer::of(instruction, factory.info(instruction), has_frame, &mut slots, &mut loads),
+                }
             });
             transfers.push(of_block.collect());
             if loads as usize > MOST_LOADS {
@@ -304,6 +341,20 @@ fn through_dispatches(flow: &Flow, block: usize) -> Vec<usize> {
 }
 
 impl Transfer {
+    /// Of a call of the runtime, and of all calls of instrumented code, whose cursor would look like what they load.
+    fn of_runtime(call: &Instruction, runtime: &RuntimeCalls) -> Self {
+        let lost: &[Register] = if runtime.keeps_registers(call) { &[] } else { &LOST };
+        Self {
+            address: Svma(call.ip()),
+            load: None,
+            is_call: true,
+            base: Vec::new(),
+            reads: Vec::new(),
+            writes: Vec::new(),
+            lost: lost.iter().filter_map(|&register| general(register)).collect(),
+        }
+    }
+
     fn of(
         instruction: &Instruction,
         info: &InstructionInfo,
@@ -316,7 +367,7 @@ impl Transfer {
             *loads += 1;
             Some(*loads - 1)
         };
-        if matches!(instruction.flow_control(), FlowControl::Call | FlowControl::IndirectCall) {
+        if is_call(instruction) {
             let arguments: Vec<usize> = ARGUMENTS.iter().filter_map(|&register| general(register)).collect();
             let lost = LOST.iter().filter_map(|&register| general(register)).collect();
             let (base, writes) = (arguments.clone(), vec![0]);
@@ -385,6 +436,10 @@ impl Transfer {
     }
 }
 
+fn is_call(instruction: &Instruction) -> bool {
+    matches!(instruction.flow_control(), FlowControl::Call | FlowControl::IndirectCall)
+}
+
 /// Whether `rbp` points to the function's frame.
 fn has_frame_pointer(flow: &Flow) -> bool {
     flow.instructions.iter().any(|instruction| {
@@ -401,7 +456,7 @@ fn is_slot(memory: &UsedMemory, has_frame: bool) -> bool {
 }
 
 /// Number of the general register that this is, or is a part of; the stack pointer is none.
-fn general(register: Register) -> Option<usize> {
+pub(super) fn general(register: Register) -> Option<usize> {
     let full = register.full_register();
     (register.is_gpr() && full != Register::RSP).then(|| full.number())
 }

@@ -82,7 +82,8 @@ struct Allocated {
 impl Allocated {
     /// What an allocation gives a function that begins there with this code.
     fn by(info: &DebugInfo<'_>, (code, begin): (&[u8], Svma), hook: &Hook<'_>, types: &mut TypeTable) -> Self {
-        let frame = AllocationFrame { info: Some(info), code, begin, return_address: Svma(hook.place) };
+        let frame =
+            AllocationFrame { info: Some(info), code, begin, return_address: Svma(hook.place), characters: None };
         let made = allocation(&[frame], ANY_BYTES, types);
         let element = made.element.map(|element| element.type_id);
         Self { element, holder: made.holder.map(|holder| holder.name) }

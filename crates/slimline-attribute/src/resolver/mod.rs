@@ -29,7 +29,9 @@ use slimline_trace::access::{
 };
 use slimline_trace::address::Avma;
 use slimline_trace::session::{Part, Process, ProcessSummary};
-use slimline_trace::tables::{Accesses, BlockRow, Blocks, Mappings, Names, Paths, Ranges, Samples, Stacks, Threads};
+use slimline_trace::tables::{
+    Accesses, BlockRow, Blocks, Chance, Mappings, Names, Paths, Ranges, Samples, Stacks, Threads,
+};
 use slimline_trace::wire::{BurstEnd, Quality};
 
 use crate::data::address_space::{AddressSpace, Modules};
@@ -314,7 +316,7 @@ impl<'a> Resolver<'a> {
                 });
                 self.sites.count(site);
                 self.groups.count(place.group);
-                self.note_use(process, place, site, address, 0);
+                self.note_use(process, part, seen, place, 0);
                 if is_unmapped(&place, address) {
                     self.groups.note_unmapped(0);
                 }
@@ -339,13 +341,14 @@ impl<'a> Resolver<'a> {
         let blamed = samples.ip[row];
         let ip = if blamed.0 == 0 { samples.sampled_ip[row] } else { blamed };
         let site = self.site(process, ip, time_ns);
+        let seen = Seen { row, site, block: samples.block[row], address };
         let place = match address.0 {
             0 if blamed.0 != 0 => self.groups.lost(),
-            _ => self.place(process, cursor, part, Seen { row, site, block: samples.block[row], address }),
+            _ => self.place(process, cursor, part, seen),
         };
         self.sites.weigh(site, weight);
         self.groups.weigh(place.group, weight);
-        self.note_use(process, place, site, address, weight);
+        self.note_use(process, part, seen, place, weight);
         if is_unmapped(&place, address) {
             self.groups.note_unmapped(weight);
         }
@@ -374,7 +377,8 @@ impl<'a> Resolver<'a> {
         Some(paths.find(view, self.groups.call_paths(), stack, samples.time_ns[row]))
     }
 
-    fn note_use(&mut self, process: ProcessId, place: Place, site: SiteId, address: Avma, weight: u64) {
+    fn note_use(&mut self, process: ProcessId, part: PartTables<'_>, seen: Seen, place: Place, weight: u64) {
+        let Seen { site, block, address, .. } = seen;
         let used = self
             .uses
             .entry((place.group, site))
@@ -382,8 +386,10 @@ impl<'a> Resolver<'a> {
         used.tally.accesses += 1;
         used.tally.weight += weight;
         // Where all blocks were followed, nothing has to be inferred, and another process may use other data there.
-        let stands_for_others = place.memory == Memory::Sample && !self.processes[process.0].tables.follows_all;
-        used.in_followed_heap += u64::from(stands_for_others);
+        if place.memory == Memory::Sample && !self.processes[process.0].tables.follows_all {
+            let chance = block.map_or_else(Chance::default, |row| part.blocks.chance[row.index()]);
+            used.others += chance.others();
+        }
     }
 
     /// The site of an instruction of a process.
@@ -427,8 +433,10 @@ impl<'a> Resolver<'a> {
         let place = cursor.extents[slot].1;
         match place.memory {
             Memory::Stack => self.on_stack(process, cursor, part.samples, seen, place),
-            _ if named.is_some() => self.groups.unless_cut(place),
-            _ => place,
+            _ => match &named {
+                Some((_, block)) => self.groups.in_passed_over(view, block, place),
+                None => place,
+            },
         }
     }
 
@@ -475,9 +483,9 @@ impl<'a> Resolver<'a> {
         let place = match block {
             _ if address.0 == 0 => Groups::NOWHERE,
             Some(block) if !block.is_not_followed() => self.groups.in_block(view, block, address).0,
-            Some(_) => {
+            Some(block) => {
                 let place = self.groups.find_cut(view, address, time_ns).0;
-                self.groups.unless_cut(place)
+                self.groups.in_passed_over(view, block, place)
             }
             None => self.groups.find(view, address, time_ns).0,
         };
@@ -486,6 +494,9 @@ impl<'a> Resolver<'a> {
 
     /// The tables of all that was resolved.
     pub fn finish(mut self) -> Resolution {
+        for (number, process) in self.processes.iter().enumerate() {
+            self.groups.add_sizes(ProcessView { id: ProcessId(number), process, modules: &self.modules });
+        }
         let types = typed::fill(&self.modules, &mut self.sites, &mut self.groups, &self.uses);
         let unresolved = unresolved::collect(&self.sites, &self.groups, &self.modules);
         let mut tables = Tables::new();

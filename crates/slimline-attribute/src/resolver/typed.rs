@@ -25,8 +25,8 @@ pub(super) struct Use {
     /// Offset in the object of the first access seen.
     pub(super) offset: u64,
     pub(super) tally: Tally,
-    /// Accesses to heap of which a part is followed.
-    pub(super) in_followed_heap: u64,
+    /// Accesses to blocks that were not followed for which these stand ([`Chance::others`](slimline_trace::tables::Chance::others)).
+    pub(super) others: u64,
 }
 
 /// Which sites used which groups.

@@ -11,10 +11,11 @@ use slimline_trace::access::GroupId;
 use slimline_trace::address::Svma;
 
 use crate::data::address_space::Modules;
-use crate::tables::TypeId;
+use crate::tables::{Element, TypeId};
 use crate::typing::debug_info::DebugInfo;
 use crate::typing::heap::{ANY_BYTES, Allocation, AllocationFrame, HeldIn, Holder, allocation};
 use crate::typing::layout::TypeTable;
+use crate::typing::library_strings::Characters;
 
 /// A call of an allocation's path: number of its module, and where in that it returns to.
 pub(super) type Call = (usize, Svma);
@@ -25,7 +26,9 @@ pub(super) fn allocated(modules: &Modules<'_>, calls: &[Call], bytes: u64, table
         let module = modules.get(module);
         let bounds = module.function_bounds(Svma(return_address.0.wrapping_sub(1)))?;
         let code = module.code(bounds)?;
-        Some(AllocationFrame { info: module.debug_info(), code, begin: bounds.0, return_address })
+        let has_types = module.debug_info().is_some();
+        let characters = if has_types { None } else { Characters::of_method(&module.linked_name(bounds.0)) };
+        Some(AllocationFrame { info: module.debug_info(), code, begin: bounds.0, return_address, characters })
     };
     allocation(&calls.iter().filter_map(frame).collect::<Vec<_>>(), bytes, table)
 }
@@ -33,7 +36,7 @@ pub(super) fn allocated(modules: &Modules<'_>, calls: &[Call], bytes: u64, table
 /// What tells blocks of one line from others of it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 struct Made {
-    /// What they are arrays of, but bytes, which say nothing of what is in them.
+    /// What they are arrays of, but bytes, which say nothing of what is in them unless they are a string's.
     element: Option<TypeId>,
     /// The static or member that their address is stored to; in Fortran the variable, too.
     held_in: Option<String>,
@@ -98,7 +101,8 @@ fn made(
 impl Made {
     fn by(modules: &Modules<'_>, calls: &[Call], table: &mut TypeTable) -> Self {
         let found = allocated(modules, calls, ANY_BYTES, table);
-        let element = found.element.filter(|element| element.bytes > 1).map(|element| element.type_id);
+        let says_something = |element: &Element| element.bytes > 1 || found.is_string;
+        let element = found.element.filter(says_something).map(|element| element.type_id);
         // One statement of Fortran allocates several variables.
         let is_fortran = calls
             .last()

@@ -17,6 +17,7 @@ use slimline_trace::address::Svma;
 use super::debug_info::{DebugInfo, Die};
 use super::function::{Function, Handed, Use, UseKind, Watch};
 use super::layout::TypeTable;
+use super::library_strings::Characters;
 use super::location::Gpr;
 use super::value::{Pointer, Value};
 use crate::tables::{Element, Language, MemberRole};
@@ -32,6 +33,8 @@ pub struct AllocationFrame<'f, 'a> {
     pub begin: Svma,
     /// Return address of the call that the frame is in.
     pub return_address: Svma,
+    /// What a string is made of, if the function is a method of one.
+    pub characters: Option<Characters>,
 }
 
 /// What is known of the blocks of one allocation path.
@@ -41,6 +44,8 @@ pub struct Allocation {
     pub element: Option<Element>,
     /// The variable, member or container that holds the block: `nodes`, `net->neurons`.
     pub holder: Option<Holder>,
+    /// Whether a method of a string allocates it.
+    pub is_string: bool,
 }
 
 /// Who holds a block.
@@ -81,9 +86,13 @@ const ELEMENT_PARAMETERS: [&str; 3] = ["T", "_Tp", "_Ty"];
 pub fn allocation(frames: &[AllocationFrame<'_, '_>], bytes: u64, table: &mut TypeTable) -> Allocation {
     let mut found = Allocation::default();
     let mut handed = Some(Handed::Returned);
-    for frame in frames {
+    for (depth, frame) in frames.iter().enumerate() {
         let watch = handed.map(|handed| Watch { return_address: frame.return_address.0, handed });
         let Some(function) = frame.info.and_then(|info| info.function(frame.code, frame.begin, watch)) else {
+            // Between the C library and a string's method is `operator new`: others allocate exceptions and the like.
+            let characters = frame.characters.filter(|_| depth <= 1 && found.element.is_none());
+            found.is_string |= characters.is_some();
+            found.element = characters.map(|characters| characters.element(table)).or(found.element);
             // Allocators without debug information return what they allocate.
             continue;
         };

@@ -26,6 +26,7 @@ pub mod heap;
 pub mod infer;
 pub mod layout;
 pub mod leaves;
+pub mod library_strings;
 mod location;
 mod memory;
 mod scope;

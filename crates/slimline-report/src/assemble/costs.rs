@@ -55,6 +55,7 @@ pub fn session_costs(
         let stack = made.stack(timed.place.path, timed.place.site);
         let one = Cost { weight: timed.weight, ..Cost::default() };
         for (owner, whole) in tables.owners(timed.place.group, timed.place.site) {
+            let whole = whole.unwrap_or(0.0..1.0);
             for (data, part) in made.divided(&CostPlace { group: owner, ..timed.place }, by_weight) {
                 let length = whole.end - whole.start;
                 let part = whole.start + part.start * length..whole.start + part.end * length;

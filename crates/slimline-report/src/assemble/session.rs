@@ -67,6 +67,7 @@ pub(super) fn view(
         allocations: sum(|process| process.allocations),
         allocated_bytes: sum(|process| process.allocated_bytes),
         allocations_followed: sum(|process| process.allocations_followed),
+        owner_known_share: resolution.tables.inferred.known_share,
         follow_shift: info.processes.iter().map(|process| process.follow_shift).max().unwrap_or(0),
         followed_bytes: info.processes.iter().map(|process| process.followed_bytes).max().unwrap_or(0),
         paced: findings.paced,

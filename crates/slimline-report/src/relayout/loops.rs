@@ -9,6 +9,7 @@ use slimline_analyze::relayout::loops::source::{Bound, LoopPair};
 use slimline_analyze::relayout::loops::{
     Dependence, FoundNests, JudgedLoops, MeasuredNest, Nest, NestStream, TriedOrder, Withheld,
 };
+use slimline_attribute::code::order::StepOrder;
 use slimline_simulate::access::AccessKind;
 use slimline_simulate::locality::exchange::{Order, Turn, turn_elsewhere};
 
@@ -110,6 +111,8 @@ pub struct LoopSource {
     pub file: Option<String>,
     /// The loops; none where the source is not here, or they are written otherwise.
     pub pair: Option<LoopPair>,
+    /// What the machine code says about the order of steps; none where it is not here.
+    pub steps: Option<StepOrder>,
     /// Structures of the same data for which a layout is advised.
     pub relaid: Vec<String>,
 }
@@ -248,7 +251,7 @@ impl LoopFacts<'_> {
             cautions.push("what else runs in them was looked at in windows over the run only".to_owned());
         }
         if source.pair.as_ref().is_some_and(|pair| pair.has_calls) {
-            cautions.push("functions or macros are called in them: what these do must not need the order of steps, nor end the loops".to_owned());
+            cautions.push("functions or macros are called in them: their machine code only computes, but they must not end the loops".to_owned());
         }
         if source.pair.as_ref().is_none_or(|pair| pair.reach.is_empty()) {
             cautions.push("how they are written is not known: they must run to their ends, without a break or a return, and no step may need what the one before leaves".to_owned());
@@ -307,6 +310,19 @@ impl LoopFacts<'_> {
             )),
             (Some(Withheld::Beside), _) => but("another loop runs in the outer one: part them first".to_owned()),
             (Some(Withheld::Unseen), _) => but("so much else runs in them that not all of it was looked at".to_owned()),
+            (Some(Withheld::Calls(Some(name))), _) => but(format!(
+                "they call what may write or otherwise depend on the order of steps ({name})"
+            )),
+            (Some(Withheld::Calls(None)), _) => but(
+                "they call functions or macros, and without the program's machine code it is not known what these write"
+                    .to_owned(),
+            ),
+            (Some(Withheld::Chase), _) => {
+                but("the inner loop follows pointers, so that each step needs what the one before loads".to_owned())
+            }
+            (Some(Withheld::LeavesEarly), _) => {
+                but("they may end early, and other steps would be left out then".to_owned())
+            }
             (Some(Withheld::Written(Bound::Leaves(word @ ("while" | "do")))), _) => {
                 but(format!("a loop of another kind is in them ({word}), and how that goes on is not read"))
             }
@@ -501,6 +517,13 @@ mod tests {
                 Withheld::Dependent(itself),
                 "interchange would save 50.0 %, but where a.c:4 stores to table, and in which order",
             ),
+            (
+                Withheld::Calls(Some("fprintf".to_owned())),
+                "interchange would save 50.0 %, but they call what may write or otherwise depend on the order of steps (fprintf)",
+            ),
+            (Withheld::Calls(None), "it is not known what these write"),
+            (Withheld::Chase, "the inner loop follows pointers"),
+            (Withheld::LeavesEarly, "they may end early, and other steps"),
             (Withheld::Written(Bound::Leaves("break")), "end early, or leave steps out (break)"),
             (carried("k"), "what the one before leaves (k)"),
             (carried(")"), "what the one before leaves (what a pointer points to)"),

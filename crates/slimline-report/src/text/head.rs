@@ -127,8 +127,7 @@ fn warnings(session: &Session) -> Vec<Row> {
     }
     let followed = session.allocations_followed as f64 / session.allocations.max(1) as f64;
     if session.allocations > 0 && 1.0 - followed >= WORTH_A_LINE {
-        let told =
-            format!("{} of the blocks were followed; whose the others are is inferred from them", percent(followed));
+        let told = format!("{} of the blocks were followed; {}", percent(followed), owners_of_others(session));
         rows.push(("heap", told));
     }
     rows
@@ -215,12 +214,25 @@ fn followed(session: &Session) -> String {
     }
     let share = session.allocations_followed as f64 / session.allocations.max(1) as f64;
     format!(
-        "; to keep within the budget {} of the blocks were followed, at the end one in {} and all of \
-         {} or more; accesses to others are counted where the same instruction accesses followed ones",
+        "; to keep within the budget {} of the blocks were followed, at the end one in {} and all of {} or more; {}",
         percent(share),
         1_u64 << session.follow_shift.min(63),
         bytes(session.followed_bytes),
+        owners_of_others(session),
     )
+}
+
+/// How accesses to blocks that were not followed find their data.
+fn owners_of_others(session: &Session) -> String {
+    let estimated = "is estimated from what the same code accesses in followed ones and from sizes";
+    match session.owner_known_share {
+        0.0 => format!("the data of the others {estimated}"),
+        known if known >= 1.0 - f64::EPSILON => "size and type identify the data of the others".to_owned(),
+        known => format!(
+            "size and type identify the data of {} of the accesses to the others; that of the rest {estimated}",
+            percent(known)
+        ),
+    }
 }
 
 fn quality(quality: &Quality) -> String {

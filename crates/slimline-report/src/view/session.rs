@@ -56,9 +56,12 @@ pub struct Session {
     pub allocations: u64,
     /// See `allocations`.
     pub allocated_bytes: u64,
-    /// Those whose blocks are followed. Accesses to others are given to the groups whose followed blocks the same
-    /// instruction accesses.
+    /// Those whose blocks are followed.
     pub allocations_followed: u64,
+    /// Of the accesses to other blocks the part whose data the block's size and its type identify. The data of the rest is
+    /// estimated.
+    #[serde(default)]
+    pub owner_known_share: f64,
     /// At the end, one in 2^this of the small blocks was followed.
     pub follow_shift: u32,
     /// Small blocks: those of fewer bytes than this, at the end.

@@ -86,6 +86,7 @@ pub(crate) fn art() -> Report {
             allocations: 12_345,
             allocated_bytes: 64_200_000,
             allocations_followed: 12_345,
+            owner_known_share: 0.0,
             follow_shift: 0,
             followed_bytes: 1024,
             paced: 0.93,

@@ -237,6 +237,9 @@ pub fn turn_elsewhere(streams: &[Stream], of: &Stream) -> Turn {
     let is_stored_in_each_step =
         || streams.iter().any(|at| is_stored_sum(at) && at.turn == Turn::Inner && place(at) == place(of));
     match of.turn {
+        // A scalar in memory, as a bound or a private variable of an outlined function: no element of the outer loop's,
+        // so that other orders set or load it as often as there are times around the loop outside.
+        Turn::Outer if of.outer_bytes == 0 => Turn::Apart,
         Turn::Outer if is_stored_in_each_step() => Turn::Apart,
         Turn::Outer => Turn::Held,
         turn => turn,
@@ -484,6 +487,24 @@ mod tests {
         let mut all = run(&[stored, other], Order::Exchanged);
         all.retain(|(address, _)| *address >= 640);
         assert_eq!(all, [640, 648].map(|at| (at, AccessKind::Modify)).repeat(4));
+    }
+
+    /// Bounds and shared variables that an outlined function of OpenMP loads each time that it is called.
+    #[test]
+    fn scalars_in_memory_are_accessed_as_often_in_each_order() {
+        let element = Stream { start: 64, inner_bytes: 0, turn: Turn::Outer, ..BY_COLUMNS };
+        let scalar = Stream { start: 4096, outer_bytes: 0, ..element };
+        let stored = Stream { start: 4104, kind: AccessKind::Store, ..scalar };
+        let times = Times { inner: 4, outer: 2 };
+        let count = |order, wanted: u64| {
+            let made = Instructions::of(&[BY_COLUMNS, element, scalar, stored], times, order, true);
+            let mut count = 0;
+            accesses(&made.streams, made.times, order, |access| count += u64::from(access.address == wanted));
+            count
+        };
+        // Two times around the outer loop; the element of one of them is needed in each of its four steps.
+        assert_eq!([64, 4096, 4104].map(|at| count(Order::Now, at)), [1, 2, 2]);
+        assert_eq!([64, 4096, 4104].map(|at| count(Order::Exchanged, at)), [4, 2, 2]);
     }
 
     #[test]

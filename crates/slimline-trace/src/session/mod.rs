@@ -83,7 +83,9 @@ use manifest::{Manifest, manifest_path, table_path};
 /// (`samples.weight` and the header's `weight` and `dropped_weight` had `_ns` in their names); `samples` has columns of what
 /// hardware tells.
 /// Version 3: `ranges` holds thread-local storage too, and has columns of what is mapped.
-pub const FORMAT_VERSION: u32 = 3;
+/// Version 4: `blocks` holds blocks that were not followed, with bounds and a `follow_shift` of 255; a reader that takes that for a
+/// chance would be wrong.
+pub const FORMAT_VERSION: u32 = 4;
 /// Name of the file that makes a directory a session.
 pub const HEADER_FILE: &str = "session.json";
 /// Name of the session that is written and read where none is given.

@@ -38,7 +38,7 @@ use parquet::schema::types::{ColumnPath, Type};
 use column::NewColumn;
 
 pub use accesses::{Access, Accesses};
-pub use blocks::{Block, Blocks};
+pub use blocks::{Block, Blocks, Chance};
 pub use foreign::{ForeignCell, ForeignTable, ForeignTableError};
 pub use mappings::{Mapping, Mappings};
 pub use names::{Name, NameKind, Names};

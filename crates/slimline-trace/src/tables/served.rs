@@ -7,6 +7,7 @@ use parquet::errors::Result;
 use parquet::file::reader::RowGroupReader;
 use parquet::file::writer::SerializedRowGroupWriter;
 
+use super::blocks::Chance;
 use super::column::{Columns, NewColumn, RowCount, has_column, read_column, write_column};
 use super::ranges::RangeSource;
 use super::samples::Within;
@@ -74,6 +75,11 @@ spread! {
 spread! {
     Within, unknown Within::default();
     region: u32 as Dictionary,
+}
+
+spread! {
+    Chance, unknown Chance::default();
+    follow_shift: u8 as Dictionary,
 }
 
 spread! {

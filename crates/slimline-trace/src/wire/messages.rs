@@ -132,22 +132,60 @@ pub const MOST_FOLLOWED_BYTES: u64 = 1 << 16;
 pub const NO_BLOCK: u16 = u16::MAX;
 
 /// A heap block that was live when a sample touched it.
+///
+/// Three kinds: one that is followed; one that was passed over, whose bounds the allocator's own tags told
+/// ([`Self::passed_over`]); and [`Self::NOT_FOLLOWED`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(C)]
 pub struct BlockRecord {
     /// Start.
     pub base: u64,
-    /// Size asked for.
-    pub bytes: u32,
+    /// Bits 0–23 size asked for, 24–31 [`Self::follow_shift`].
+    pub size_and_shift: u32,
     /// Allocation call path: row of the stack area, from 1; 0 unknown.
     pub stack: u32,
 }
 
 impl BlockRecord {
-    /// Stands for all blocks that are not followed: the address is on a page on which there are such, and in no block
-    /// that is.
-    pub const NOT_FOLLOWED: Self = Self { base: 0, bytes: 0, stack: 0 };
+    /// Stands for all blocks that were passed over and whose bounds are not known: the address is on a page on which there are
+    /// such, and in no block that is followed.
+    pub const NOT_FOLLOWED: Self = Self { base: 0, size_and_shift: 0, stack: 0 };
+
+    /// Packs one. Sizes are below [`LARGE_BLOCK_BYTES`].
+    pub fn new(base: u64, bytes: u32, stack: u32, follow_shift: u32) -> Self {
+        Self { base, size_and_shift: bytes & LOW_24 | follow_shift << 24, stack }
+    }
+
+    /// One that was passed over: its bytes are those that the program may use, as `malloc_usable_size` has them. Or the
+    /// allocator's own tag of a block, of [`TAG_BYTES`].
+    pub fn passed_over(base: u64, usable_bytes: u32) -> Self {
+        Self::new(base, usable_bytes, 0, PASSED_OVER.into())
+    }
+
+    /// Size asked for; of one that was passed over the usable size.
+    pub fn bytes(self) -> u32 {
+        self.size_and_shift & LOW_24
+    }
+
+    /// One block in 2^this was followed when it came to be; [`PASSED_OVER`].
+    pub fn follow_shift(self) -> u8 {
+        (self.size_and_shift >> 24) as u8
+    }
+
+    /// Whether it is followed.
+    pub fn is_followed(self) -> bool {
+        self.base != 0 && self.follow_shift() != PASSED_OVER
+    }
 }
+
+/// Bytes of the tag that glibc's `malloc` keeps in front of each block. No block has as few.
+pub const TAG_BYTES: u64 = 8;
+
+/// What a block that was passed over has in the place of its [`BlockRecord::follow_shift`].
+pub const PASSED_OVER: u8 = u8::MAX;
+
+const LOW_24: u32 = (1 << 24) - 1;
+const _: () = assert!(LARGE_BLOCK_BYTES <= 1 << 24);
 
 /// One access of a burst, in two words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -194,6 +232,11 @@ impl AccessRecord {
     /// Row of the sample's blocks or [`NO_BLOCK`].
     pub fn block(self) -> u16 {
         (self.cause >> 48) as u16
+    }
+
+    /// The same in another block.
+    pub fn with_block(self, block: u16) -> Self {
+        Self { cause: self.cause & LOW_48 | u64::from(block) << 48, ..self }
     }
 }
 

@@ -517,7 +517,8 @@ fn jemalloc_under_the_names_of_rusts_crates_is_known() {
     let blocks: u64 = of_nodes.iter().map(|group| group.blocks).sum();
     // Few pages are counted of so small an arena, so this is rough.
     assert!((10_000..40_000).contains(&blocks), "{blocks}");
-    for group in of_nodes {
+    // One sample may be in the smaller block that becomes a node.
+    for group in of_nodes.iter().filter(|group| group.share > 0.1) {
         assert_eq!((group.kind.as_str(), group.element_bytes), ("heap", Some(64)), "{}", group.name);
         let stack = &group.allocated_at.as_ref().unwrap().stack;
         assert!(stack.iter().any(|line| line.contains("make_nodes")), "{stack:?}");

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::process::Command;
 
 mod allocators;
+mod passed_over;
 
 #[path = "../ends/scratch.rs"]
 #[allow(dead_code)]

@@ -187,3 +187,91 @@ fn what_is_stored_by_other_strides_is_left_alone() {
     assert_eq!(loops[0]["advice"], Value::Null);
     assert!(loops[0]["reason"].as_str().unwrap().contains("not by the same strides"), "{loops}");
 }
+
+/// What a loop prints would be in another order.
+#[test]
+fn loops_that_call_what_writes_keep_their_order() {
+    let loops = "    FILE *out = fopen(\"/dev/null\", \"w\");\n    for (int j = 0; j < N; j++)\n        for (int i = 0; i < N; i++)\n            \
+                 fprintf(out, \"%d \", (int)from[i][j]);\n    fclose(out);";
+    let directory =
+        traced_so(&MATRICES.replace("LOOPS", loops).replace("<stdlib.h>", "<stdio.h>\n#include <stdlib.h>"), &[]);
+    fs::write(directory.path().join("small.toml"), MACHINE).unwrap();
+    let report = report_of(directory.path(), &[&["advise"], &TRACE[..]].concat());
+    let row = &report["loops"][0];
+    assert_eq!(row["advice"], Value::Null, "{row}");
+    let reason = row["reason"].as_str().unwrap();
+    assert!(reason.contains("interchange would save") && reason.contains("may write"), "{reason}");
+    assert!(reason.contains("(fprintf)"), "{reason}");
+}
+
+/// A function of the program's own, of which the trace has all that it stores.
+#[test]
+fn loops_that_call_what_computes_are_exchanged() {
+    let loops = "    for (int j = 0; j < N; j++)\n        for (int i = 0; i < N; i++)\n            to[i][j] = third(from[i][j]);";
+    let third = "enum { N = 256 }; __attribute__((noinline)) static double third(double of) { return of / 3; }";
+    let source = MATRICES.replace("LOOPS", loops).replace("enum { N = 256 };", third);
+    let directory = traced_so(&source, &[]);
+    fs::write(directory.path().join("small.toml"), MACHINE).unwrap();
+    let report = report_of(directory.path(), &[&["advise"], &TRACE[..]].concat());
+    assert_eq!(report["loops"][0]["advice"]["change"], "interchange", "{}", report["loops"]);
+}
+
+/// Only `for (…)` loops are read in the source. Of others the machine code tells whether they end early.
+#[test]
+fn loops_that_may_end_early_keep_their_order() {
+    let loops = |ends: &str| {
+        format!(
+            "    int j = 0;\n    while (j < N) {{\n        int i = 0;\n        while (i < N) {{\n            \
+             {ends}\n            to[i][j] = from[i][j];\n            i++;\n        }}\n        j++;\n    }}"
+        )
+    };
+    let (rows, _) = advised(&loops("if (from[i][j] > 1e9) break;"), &[]);
+    assert_eq!(rows[0]["advice"], Value::Null, "{rows}");
+    assert!(rows[0]["reason"].as_str().unwrap().contains("they may end early"), "{rows}");
+    let (rows, _) = advised(&loops(""), &[]);
+    assert_eq!(rows[0]["advice"]["change"], "interchange", "{rows}");
+}
+
+/// Digit separators hide no `break` from who reads the source.
+#[test]
+fn digit_separators_hide_nothing() {
+    let ends = "    for (int j = 0; j < N; j++)\n        for (int i = 0; i < N; i++) {\n            \
+                const double most = 1'000'000'0.0; if (from[i][j] > most) break;\n            to[i][j] = from[i][j];\n        }";
+    let (rows, _) = advised(ends, &["-std=c23"]);
+    assert_eq!(rows[0]["advice"], Value::Null, "{rows}");
+    assert!(rows[0]["reason"].as_str().unwrap().contains("may end early, or leave steps out (break)"), "{rows}");
+}
+
+/// Nodes that lie in a row, one column of them after the other.
+#[test]
+fn lists_are_gone_through_in_their_own_order() {
+    let list = "    static struct node { struct node *next; double v[15]; } nodes[N];\n    \
+                for (int i = 0; i < N - 1; i++) nodes[i].next = &nodes[i + 1];\n    \
+                for (int c = 0; c < 15; c++) {\n        double sum = 0;\n        \
+                for (struct node *at = nodes; at; at = at->next) sum += at->v[c];\n        sums[c] = sum;\n    }";
+    let (rows, _) = advised(list, &[]);
+    assert_eq!(rows[0]["advice"], Value::Null, "{rows}");
+    assert!(rows[0]["reason"].as_str().unwrap().contains("follows pointers"), "{rows}");
+}
+
+/// An outlined function loads bounds and shared variables each time that it is called: not in each step of another order.
+#[test]
+fn loops_of_openmp_gain_what_they_gain_without_it() {
+    let product = "    for (int j = 0; j < N; j++) {\n        double by = to[0][j];\nPRAGMA\n        \
+                   for (int i = 0; i < N; i++) sums[i] += from[i][j] * by;\n    }";
+    let ratio = |pragma: &str, options: &[&str]| {
+        let (rows, _) = advised(&product.replace("PRAGMA", pragma), options);
+        let tried = &rows[0]["tried"][0];
+        assert_eq!(
+            (&tried["change"], &rows[0]["advice"]["change"]),
+            (&"interchange".into(), &"interchange".into()),
+            "{rows}"
+        );
+        tried["time_ratio"].as_f64().unwrap()
+    };
+    let plain = ratio("", &[]);
+    for threads in [1, 2] {
+        let parallel = ratio(&format!("#pragma omp parallel for num_threads({threads})"), &["-fopenmp"]);
+        assert!(plain < 0.95 && (plain - parallel).abs() < 0.1, "{plain} {parallel}, {threads} threads");
+    }
+}

@@ -68,8 +68,9 @@ fn kept_in_registers(nest: &Nest) -> impl Iterator<Item = (&NestStream, &NestStr
     })
 }
 
-/// What of a nest's own instructions keeps it from another order, as far as strides tell.
-pub(super) fn across(nest: &Nest, extents: &[Range<u64>]) -> Option<Dependence> {
+/// What of a nest's own instructions keeps it from another order, as far as strides tell. `is_own`: of a variable that each
+/// time around the outer loop has for itself, by its key.
+pub(super) fn across(nest: &Nest, extents: &[Range<u64>], is_own: impl Fn(u32) -> bool) -> Option<Dependence> {
     let is_known = |of: &NestStream| is_known(of, nest.most, extents);
     let own = nest.streams.iter().map(|of| Accessing {
         stream: of.stream,
@@ -85,7 +86,7 @@ pub(super) fn across(nest: &Nest, extents: &[Range<u64>]) -> Option<Dependence> 
         is_known: false,
         is_guess: true,
     });
-    let all: Vec<Accessing> = own.chain(kept).collect();
+    let all: Vec<Accessing> = own.chain(kept).filter(|of| !of.keys.iter().all(|&key| is_own(key))).collect();
     for store in all.iter().filter(|of| of.stream.kind.stores()) {
         for other in all.iter().filter(|other| overlap(extents, &store.keys, &other.keys)) {
             let is_uniform = strides(&store.stream) == strides(&other.stream) && store.steps == other.steps;

@@ -68,8 +68,13 @@ impl MeasuredNest {
 
     /// Part of the accesses in it that are no walk's.
     pub fn others_part(&self) -> f64 {
-        let others = self.others();
-        others as f64 / (others + self.accesses).max(1) as f64
+        self.part_of_others(|_| true)
+    }
+
+    /// Part of the accesses in it that are these others'.
+    pub(super) fn part_of_others(&self, is_of: impl Fn(&OtherKey) -> bool) -> f64 {
+        let chosen: u64 = self.others.iter().filter(|other| is_of(other)).map(|other| other.count).sum();
+        chosen as f64 / (self.others() + self.accesses).max(1) as f64
     }
 
     /// Whether these are so few that they come with the outer loop, not with steps of the inner one.

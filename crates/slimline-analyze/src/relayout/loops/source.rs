@@ -36,6 +36,8 @@ pub struct LoopPair {
     pub counted: Option<Range<u32>>,
     /// Lines of statements beside the inner loop whose values are not those that it goes on with, or leaves in a register.
     pub lines_apart: Vec<u32>,
+    /// Variables that the outer loop declares in front of the inner one: each time around has its own.
+    pub own_variables: Vec<String>,
     /// What binds steps of these to their order.
     pub bound: Option<Bound>,
     /// Functions or macros are called in them.
@@ -118,6 +120,10 @@ pub fn around(source: &str, line: u32) -> Option<LoopPair> {
             .then(|| line_at(inner.head.start)..line_at(inner.end.saturating_sub(1)) + 1),
         lines_apart: match is_told {
             true => beside::lines(&steps, outer.head.end..outer.end, inner.head.start..inner.end),
+            false => Vec::new(),
+        },
+        own_variables: match is_told {
+            true => carried::declared(&steps[outer.head.end..inner.head.start]).map(str::to_owned).collect(),
             false => Vec::new(),
         },
         bound: leaves

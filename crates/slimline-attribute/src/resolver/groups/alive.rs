@@ -23,7 +23,7 @@ impl Alive {
 }
 
 /// With fewer blocks counted the objects that were touched tell more: 16 are off by a quarter.
-const LEAST_COUNTED: u64 = 16;
+pub(super) const LEAST_COUNTED: u64 = 16;
 
 /// Most blocks that were alive at one time, and most bytes; of each (when it began, when it ended, bytes).
 pub(super) fn most_alive(lives: &[(u64, u64, u64)]) -> Amount {

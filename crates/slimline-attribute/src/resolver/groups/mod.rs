@@ -1,8 +1,10 @@
 //! The table of groups: data structures as a person would name them, and their objects.
 
 mod alive;
+mod chunk_sizes;
 mod dynamic_storage;
 mod mappings;
+mod not_followed;
 mod variables;
 
 use std::rc::Rc;
@@ -24,6 +26,8 @@ use crate::data::wrappers::WrapperRules;
 use crate::tables::{Amount, Group, GroupKind, Tables};
 use crate::typing::frame::FrameLayout;
 use alive::{Alive, most_alive};
+use chunk_sizes::ChunkSize;
+pub(super) use chunk_sizes::{Fit, Sizes};
 use dynamic_storage::Held;
 
 /// What makes two objects the same data structure.
@@ -31,8 +35,10 @@ use dynamic_storage::Held;
 enum GroupKey {
     /// Heap blocks without call path.
     HeapUnknown,
-    /// Heap blocks that were not followed.
-    NotFollowed,
+    /// Heap blocks that were not followed: of so many usable bytes, where that is known.
+    NotFollowed(Option<u64>),
+    /// What the allocator keeps in front of each block.
+    BoundaryTags,
     /// What has no address.
     Lost,
     /// A variable, by module and address.
@@ -121,6 +127,8 @@ pub(super) struct Groups {
     alive: FxHashMap<GroupId, Alive>,
     /// Groups of which small heap blocks were touched.
     has_small: FxHashSet<GroupId>,
+    /// Of groups whose blocks were followed.
+    sizes: FxHashMap<GroupId, Sizes>,
     /// Lives of the large heap blocks of each group: when it began, when it ended, bytes.
     large: FxHashMap<GroupId, Vec<(u64, u64, u64)>>,
     /// Pages of mappings that were used and never seen mapped.
@@ -156,6 +164,7 @@ impl Groups {
             inherited: FxHashMap::default(),
             alive: FxHashMap::default(),
             has_small: FxHashSet::default(),
+            sizes: FxHashMap::default(),
             large: FxHashMap::default(),
             pages_beyond: FxHashSet::default(),
             identities: FxHashMap::default(),
@@ -237,7 +246,7 @@ impl Groups {
         }
     }
 
-    /// The group that a heap call path would belong to, if there is one: data that was never accessed gets no row.
+    /// The group that a heap call path would belong to, if there is one.
     /// `known` are the answers for the process.
     fn known_path(
         &mut self,
@@ -292,23 +301,11 @@ impl Groups {
         let key = ObjectKey::Block(view.id, block.base.0, block.bytes, block.stack);
         let place = self.object(key, group, block.base.0, block.bytes);
         self.has_small.insert(group);
+        self.sizes.entry(group).or_default().add(ChunkSize::of(block.bytes), 1 + block.chance.others());
         let is_small = block.bytes < view.process.tables.followed_bytes;
         self.rows[group.index()].partly_followed |= is_small && !view.process.tables.follows_all;
         let memory = if is_small { Memory::Sample } else { Memory::Known };
         Place { memory, ..place }
-    }
-
-    /// Of an address on a page with blocks that are not followed: one of those, where `place` can hold them.
-    pub(super) fn unless_cut(&mut self, place: Place) -> Place {
-        match place.memory {
-            Memory::Known | Memory::Stack => place,
-            Memory::Cut | Memory::Sample => {
-                let row = || Group { name: "heap, not followed".to_owned(), ..Group::unattributed() };
-                let group = self.group(GroupKey::NotFollowed, row);
-                self.lacks(group, Reason::NotFollowed, None);
-                Place { group, ..Self::NOWHERE }
-            }
-        }
     }
 
     /// Where a sample goes whose instruction is known and whose address is not.
@@ -328,11 +325,6 @@ impl Groups {
     pub(super) fn is_named(&self, group: GroupId) -> bool {
         let row = self.row(group);
         row.kind != GroupKind::Unattributed && row.nameless.is_none()
-    }
-
-    /// The group that stands for blocks that are not followed, if there were any.
-    pub(super) fn not_followed(&self) -> Option<GroupId> {
-        self.by_key.get(&GroupKey::NotFollowed).copied()
     }
 
     /// The same as [`Self::find`] says, and whether that is cut into blocks: a large block or a static array, too, may be what an

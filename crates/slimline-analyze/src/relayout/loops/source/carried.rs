@@ -60,6 +60,27 @@ pub(super) fn values(code: &str) -> impl Iterator<Item = (&str, &str)> {
     })
 }
 
+/// Variables that are declared with a value: each time around has its own.
+pub(super) fn declared(code: &str) -> impl Iterator<Item = &str> {
+    let is_own = |change: &Change<'_>| {
+        let statement = &code[code[..change.at].rfind([';', '{', '}']).map_or(0, |end| end + 1)..change.at];
+        // A reference is another name, and what is static stays.
+        let is_kept = statement.contains('&') || super::words(statement).any(|word| word == "static");
+        !is_kept && is_declared(code, change) && super::words(statement).next().is_some()
+    };
+    changes(code)
+        .into_iter()
+        .filter(move |change| matches!(change.how, How::Assigned(_)) && change.index.is_empty() && is_own(change))
+        .map(|change| change.variable)
+}
+
+/// Whether a type stands before a variable.
+fn is_declared(code: &str, change: &Change<'_>) -> bool {
+    let before = code[..change.at].trim_end();
+    let is_type = before.ends_with(|at: char| at.is_alphanumeric() || "_*&>".contains(at));
+    is_type && !before.ends_with("else") && !before.ends_with("->")
+}
+
 /// A variable that is set in a loop, but is used in its body before: it has what the step before left, as in `out = a * before; before = out`.
 fn used_first<'a>(body: &str, changes: &'a [Change<'a>]) -> Option<&'a Change<'a>> {
     let is_used_first = |change: &&Change<'_>| {
@@ -78,11 +99,6 @@ fn kept<'a>(body: &str, changes: &'a [Change<'a>]) -> Option<&'a Change<'a>> {
         })
         .collect();
     let leaves_out = super::words(body).any(|word| word == "continue");
-    let is_declared = |change: &&Change<'_>| {
-        let before = body[..change.at].trim_end();
-        let is_type = before.ends_with(|at: char| at.is_alphanumeric() || "_*&>".contains(at));
-        is_type && !before.ends_with("else") && !before.ends_with("->")
-    };
     // `a[i][j] == 0 && (last = i);`
     let is_in_expression = |at: usize| {
         let statement = body[..at].rfind([';', '{', '}']).map_or(0, |end| end + 1);
@@ -91,7 +107,7 @@ fn kept<'a>(body: &str, changes: &'a [Change<'a>]) -> Option<&'a Change<'a>> {
     let is_kept = |change: &&Change<'_>| {
         leaves_out || on_condition.iter().any(|of| of.contains(&change.at)) || is_in_expression(change.at)
     };
-    changes.iter().filter(is_assigned).find(|change| is_kept(change) && !is_declared(change))
+    changes.iter().filter(is_assigned).find(|change| is_kept(change) && !is_declared(body, change))
 }
 
 /// A change of a variable.
@@ -256,6 +272,13 @@ mod tests {
 
     fn carried(inner: &str) -> Option<String> {
         of(inner, inner, COUNTS)
+    }
+
+    #[test]
+    fn what_is_declared_with_a_value_is_of_its_time_around() {
+        let own = |code| declared(code).collect::<Vec<_>>();
+        assert_eq!(own("{ double t = x[j]; const struct p *p = &q[j]; t = 2 * t; "), ["t", "p"]);
+        assert_eq!(own("{ static int t = 0; double &r = x[j]; s = x[j]; *p = 1; a[j] = 2; int k; k += 1; "), [""; 0]);
     }
 
     #[test]
