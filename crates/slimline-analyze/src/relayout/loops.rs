@@ -34,6 +34,8 @@ use crate::origins::Origins;
 
 /// Part of a nest's accesses that others in it may be, which do not walk by strides: what they cost in another order nobody knows.
 const MOST_OTHERS: f64 = 0.1;
+/// How the names of variables begin that Clang makes for OpenMP: bounds, strides and numbers of threads.
+const OPENMP_VARIABLES: [&str; 3] = [".omp.", ".global_tid.", ".bound_tid."];
 /// Bytes of the largest variable.
 const MOST_WORD_BYTES: u64 = 16;
 
@@ -118,17 +120,31 @@ impl Nest {
             (inner_bytes, outer_bytes, bytes, origins.of(of.keys[0]).data)
         };
         let is_taken_out = |of: &NestStream| self.streams.iter().any(|at| way(at) == way(of) && is_of_inner(at));
+        let is_in_front = |line: u32| pair.reach.contains(&line) && line < inner.start;
+        // Nothing but what stands there, too, stores it.
+        let is_kept_from_front = |of: &NestStream| {
+            let mut stores = self.streams.iter().filter(|at| at.stream.kind.stores());
+            !of.stream.kind.stores()
+                && stores.all(|at| {
+                    !dependence::overlap(extents, &at.keys, &of.keys)
+                        || self.line_of(at, origins).is_some_and(is_in_front)
+                })
+        };
         let standing = |of: &NestStream| {
+            if of.keys.iter().all(|&key| is_own(key)) {
+                return Some(Standing::Own);
+            }
             // What a compiler takes out of the inner loop it loads in front of that, and stores behind it.
             let taken_out = if of.stream.kind.stores() { Standing::Behind } else { Standing::Before };
             match (of.stream.turn.is_once_around(), self.line_of(of, origins)) {
                 (false, Some(line)) if inner.contains(&line) => Some(Standing::Inside),
                 (true, Some(line)) if inner.contains(&line) => Some(taken_out),
-                (true, Some(line)) if pair.reach.contains(&line) && line < inner.start => Some(Standing::Before),
+                (true, Some(line)) if is_in_front(line) => Some(Standing::Before),
                 (true, Some(line)) if pair.reach.contains(&line) => Some(Standing::Behind),
                 (true, None) if origins.name(origins.of(of.keys[0]).line).is_empty() && is_taken_out(of) => {
                     Some(taken_out)
                 }
+                (true, None) if is_kept_from_front(of) => Some(Standing::Before),
                 _ => None,
             }
         };
@@ -237,13 +253,15 @@ fn stays(key: u32, extents: &[Range<u64>]) -> bool {
     reach.is_some_and(|reach| reach.end - reach.start <= MOST_WORD_BYTES)
 }
 
-/// Whether a key is of a variable that each time around the outer loop has anew, so that no step leaves it for the next.
+/// Whether a key is of a variable that each time around the outer loop has anew, so that no step leaves it for the next: one that
+/// its source declares there, or OpenMP's own in an outlined function, which Clang gives names that no program can.
 fn is_own_variable(key: u32, (pair, origins): (Option<&LoopPair>, &Origins), extents: &[Range<u64>]) -> bool {
     let origin = origins.of(key);
     let data = origins.data().get(origin.data as usize).map_or("", |data| &data.name);
     let names = [origins.name(origin.variable), data];
     let is_own = |pair: &LoopPair| pair.own_variables.iter().any(|own| names.contains(&own.as_str()));
-    stays(key, extents) && pair.is_some_and(is_own)
+    let is_of_openmp = || names.iter().any(|name| OPENMP_VARIABLES.iter().any(|start| name.starts_with(start)));
+    stays(key, extents) && (pair.is_some_and(is_own) || is_of_openmp())
 }
 
 /// Why no other order is advised for loops that take enough of the time.

@@ -30,7 +30,7 @@ pub struct Dependence {
 }
 
 /// Whether some of these keys reach into the same addresses, where each key's accesses reach from here to there.
-fn overlap(extents: &[Range<u64>], a: &[u32], b: &[u32]) -> bool {
+pub(super) fn overlap(extents: &[Range<u64>], a: &[u32], b: &[u32]) -> bool {
     let reach = |keys: &[u32]| {
         let all = keys.iter().filter_map(|&key| extents.get(key as usize)).filter(|reach| !reach.is_empty());
         let joined = |sum: Range<u64>, reach: Range<u64>| sum.start.min(reach.start)..sum.end.max(reach.end);

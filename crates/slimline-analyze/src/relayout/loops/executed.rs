@@ -33,6 +33,8 @@ pub enum Standing {
     Before,
     /// The same, behind it.
     Behind,
+    /// Anywhere: it is of a variable that each time around the outer loop has for itself.
+    Own,
 }
 
 /// An access, and which instruction's.
@@ -204,6 +206,7 @@ impl FollowedNest {
         // What a register holds for the inner loop stands for all of its steps.
         let in_all = executed((-1, i64::MAX));
         match of.standing {
+            Standing::Own => {}
             Standing::Behind if std::mem::replace(&mut of.begun, self.begun) != self.begun => {
                 self.is_given_up |= !self.pending.is_empty();
                 self.take_others();
@@ -307,7 +310,7 @@ impl FollowedNest {
         let is_once_around = |of: &&FollowedStream| match of.standing {
             Standing::Before => true,
             Standing::Inside => of.stream.inner_bytes == 0,
-            Standing::Behind => false,
+            Standing::Behind | Standing::Own => false,
         };
         let mut loads = self.all.iter().filter(is_once_around).filter(|of| !of.stream.kind.stores());
         let are_own = self.between.is_empty() && self.others.is_empty() && loads.all(is_stored_back);

@@ -36,7 +36,8 @@ pub struct LoopPair {
     pub counted: Option<Range<u32>>,
     /// Lines of statements beside the inner loop whose values are not those that it goes on with, or leaves in a register.
     pub lines_apart: Vec<u32>,
-    /// Variables that the outer loop declares in front of the inner one: each time around has its own.
+    /// Variables that the outer loop declares in front of the inner one, so that each time around has its own; and those that
+    /// the two loops count.
     pub own_variables: Vec<String>,
     /// What binds steps of these to their order.
     pub bound: Option<Bound>,
@@ -123,7 +124,10 @@ pub fn around(source: &str, line: u32) -> Option<LoopPair> {
             false => Vec::new(),
         },
         own_variables: match is_told {
-            true => carried::declared(&steps[outer.head.end..inner.head.start]).map(str::to_owned).collect(),
+            true => {
+                let declared = carried::declared(&steps[outer.head.end..inner.head.start]);
+                declared.chain(variables).map(str::to_owned).collect()
+            }
             false => Vec::new(),
         },
         bound: leaves
